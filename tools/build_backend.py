@@ -1,0 +1,78 @@
+"""The PEP 517 backend: scikit-build-core, told for which PyTorch to build and where to keep the objects.
+
+Pip builds in isolation, where `import torch` fails; this finds the PyTorch of the environment that Locus is
+being installed into, and keeps one build folder per PyTorch and Python, so that a second install takes seconds.
+"""
+
+import importlib.util
+import pathlib
+import sys
+
+import scikit_build_core.build as _scikit
+from scikit_build_core.build import build_sdist, get_requires_for_build_sdist
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def _torch_info():
+    name = "_locus_torch_info"
+    spec = importlib.util.spec_from_file_location(name, _ROOT / "python" / "locus" / "_torch_info.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _settings(given):
+    finder = _torch_info()
+    torch = finder.find_for_build()
+    if torch is None:
+        sys.exit(
+            f"PyTorch is not installed in this environment ({sys.prefix}). Locus's bridge is built for the PyTorch it "
+            "will run with. Install that first: pip install torch; then: pip install . (PyTorch elsewhere: set "
+            "LOCUS_TORCH_DIR to its torch folder.)"
+        )
+    if finder.release(torch.version)[:2] < finder.MIN_VERSION:
+        sys.exit(finder.too_old_message(torch.version))
+    tag = sys.implementation.cache_tag.replace("cpython-", "cp")
+    settings = {
+        "build-dir": str(_ROOT / "build" / f"release-torch{torch.version}-{tag}"),
+        "cmake.define.LOCUS_TORCH_DIR": str(torch.folder),
+    }
+    settings.update(given or {})
+    return settings
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    return _scikit.get_requires_for_build_wheel(_settings(config_settings))
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    return _scikit.prepare_metadata_for_build_wheel(metadata_directory, _settings(config_settings))
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    return _scikit.build_wheel(wheel_directory, _settings(config_settings), metadata_directory)
+
+
+def get_requires_for_build_editable(config_settings=None):
+    return _scikit.get_requires_for_build_editable(_settings(config_settings))
+
+
+def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
+    return _scikit.prepare_metadata_for_build_editable(metadata_directory, _settings(config_settings))
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    return _scikit.build_editable(wheel_directory, _settings(config_settings), metadata_directory)

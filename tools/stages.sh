@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# The stages behind the Makefile: one line for each, long output in build/log, nothing done twice.
+# Usage: tools/stages.sh build|demo|test|test-cpp|test-python|test-all|bench|lint|format
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+TORCH=${TORCH:-2.13.0}
+VENV=${VENV:-.venv}
+PYTHON=${PYTHON:-python3}
+JOBS=${JOBS:-$(nproc)}
+PYTEST_ARGS=${PYTEST_ARGS:-}
+LOG=build/log
+STAMPS=$VENV/.locus
+export PIP_DISABLE_PIP_VERSION_CHECK=1 CTEST_PARALLEL_LEVEL=$JOBS CMAKE_BUILD_PARALLEL_LEVEL=$JOBS
+mkdir -p "$LOG"
+
+# --- One stage -------------------------------------------------------------------------------------------------------
+
+stage_number=0
+stage_count=0
+
+# stage TITLE KEY COMMAND…: runs COMMAND unless it last succeeded with this KEY ("-": run always, "": run never).
+stage() {
+  local title=$1 key=$2 name started
+  shift 2
+  name=${1#stage_}
+  stage_number=$((stage_number + 1))
+  printf '[%d/%d] %s … ' "$stage_number" "$stage_count" "$title"
+  if [ -z "$key" ] || { [ "$key" != - ] && [ "$(cat "$STAMPS/$name" 2>/dev/null)" = "$key" ]; }; then
+    echo ready
+    return
+  fi
+  started=$SECONDS
+  # A plain `if ! command` would switch off `set -e` inside the stage.
+  set +e
+  (set -e; "$@") >"$LOG/$name.log" 2>&1 </dev/null
+  local status=$?
+  set -e
+  if [ $status -ne 0 ]; then
+    echo "FAILED after $((SECONDS - started)) s"
+    echo "--- the last lines of $LOG/$name.log ---" >&2
+    tail -n 40 "$LOG/$name.log" >&2
+    echo "--- the whole log: $PWD/$LOG/$name.log ---" >&2
+    echo "locus: stage \"$title\" failed" >&2
+    exit 1
+  fi
+  if [ "$key" != - ]; then
+    mkdir -p "$STAMPS"
+    printf '%s\n' "$key" >"$STAMPS/$name"
+  fi
+  echo "$((SECONDS - started)) s"
+}
+
+hash_of() { cat "$@" | sha256sum | cut -c1-16; }
+
+# --- Debian packages -------------------------------------------------------------------------------------------------
+
+missing_packages() {
+  local wanted=(g++ cmake ninja-build ccache libgtest-dev libgmock-dev libbenchmark-dev nlohmann-json3-dev libfmt-dev)
+  command -v dpkg-query >/dev/null || return 0
+  # Another Python than Debian's brings its own venv and headers.
+  case $(command -v "$PYTHON" || echo /usr/bin/python3) in
+    /usr/bin/*) wanted+=(python3 python3-venv python3-dev) ;;
+  esac
+  comm -23 <(printf '%s\n' "${wanted[@]}" | sort) \
+    <(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^ii *//p' | sort -u)
+}
+
+stage_packages() {
+  local sudo=
+  if ! command -v apt-get >/dev/null; then
+    echo "This is not a Debian machine. Install the equivalents of: $*"
+    return 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "These Debian packages are missing: $*"
+      echo "Run as root, or have someone run: apt-get install $*"
+      return 1
+    fi
+    sudo=sudo
+  fi
+  export DEBIAN_FRONTEND=noninteractive
+  $sudo apt-get update
+  $sudo apt-get install -y --no-install-recommends "$@"
+}
+
+packages() {
+  local missing
+  missing=$(missing_packages | tr '\n' ' ')
+  # shellcheck disable=SC2086  # one word each
+  stage "Debian packages" "${missing:+-}" stage_packages $missing
+}
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+stage_venv() {
+  rm -rf "$VENV"
+  "$PYTHON" -m venv "$VENV"
+}
+
+# The build of PyTorch (CPU or CUDA) is the one that this machine's pip configuration offers.
+stage_torch() { "$VENV/bin/pip" install "torch==$TORCH" -r requirements/runtime.txt; }
+
+stage_tools() { "$VENV/bin/pip" install -r requirements/build.txt -r requirements/test.txt; }
+
+python_environment() {
+  stage "Python environment" "$(command -v "$PYTHON") $("$PYTHON" --version 2>&1)" stage_venv
+  stage "PyTorch $TORCH" "$TORCH $(hash_of requirements/runtime.txt)" stage_torch
+  stage "Build and test tools" "$(hash_of requirements/build.txt requirements/test.txt)" stage_tools
+}
+
+# --- C++ and the package ---------------------------------------------------------------------------------------------
+
+# The same way that users take, but for the isolated environment.
+stage_package() {
+  "$VENV/bin/pip" install --verbose --no-deps --no-build-isolation --force-reinstall .
+  find python -name __pycache__ -prune -exec rm -rf {} +
+}
+
+package_key() {
+  local sources
+  sources=$(find CMakeLists.txt cmake locus python pyproject.toml tools/*.py -type f -not -name '*.pyc' | LC_ALL=C sort)
+  # shellcheck disable=SC2086  # no path of ours has a space
+  echo "$TORCH $({ echo "$sources"; cat $sources; } | sha256sum | cut -c1-16)"
+}
+
+package() { stage "Locus, built and installed into $VENV" "$(package_key)" stage_package; }
+
+stage_cpp_release() { cmake --preset release && cmake --build --preset release; }
+stage_cpp_asan() { cmake --preset asan && cmake --build --preset asan; }
+stage_cpp_tsan() { cmake --preset tsan && cmake --build --preset tsan; }
+
+cpp() {
+  stage "C++, optimised" - stage_cpp_release
+  stage "C++, ASan + UBSan" - stage_cpp_asan
+  stage "C++, TSan" - stage_cpp_tsan
+}
+
+# --- Suites ----------------------------------------------------------------------------------------------------------
+
+suites=()
+closing=
+failed=
+
+# suite TITLE LOGNAME CLOSING-PATTERN COMMAND…: runs it, remembers its time and closing lines, goes on after a failure.
+suite() {
+  local title=$1 log=$LOG/$2.log pattern=$3 started status lines seconds
+  shift 3
+  started=$(date +%s.%N)
+  set +e
+  "$@" >"$log" 2>&1 </dev/null
+  status=$?
+  set -e
+  seconds=$(awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f s", b - a }')
+  lines=$(grep -E "$pattern" "$log" | tail -n 4 || true)
+  if [ $status -eq 0 ]; then
+    printf '  %-22s %9s  ok\n' "$title" "$seconds"
+  else
+    printf '  %-22s %9s  FAILED (log: %s)\n' "$title" "$seconds" "$log"
+    failed="$failed${failed:+, }$title"
+    echo "--- the last lines of $log ---" >&2
+    tail -n 60 "$log" >&2
+  fi
+  closing="$closing$title
+$lines
+"
+}
+
+ctest_suite() {
+  local preset=$1 title=$2 wrap=()
+  # ThreadSanitizer needs the address layout that this gives, where the machine allows it.
+  if [ "$preset" = tsan ] && setarch -R true 2>/dev/null; then wrap=(setarch -R); fi
+  suite "$title" "ctest-$preset" '^[0-9]+% tests passed|^Total Test time|^No tests were found' \
+    ${wrap[@]+"${wrap[@]}"} ctest --preset "$preset" --no-tests=error
+}
+
+cpp_suites() {
+  ctest_suite release "C++"
+  ctest_suite asan "C++, ASan + UBSan"
+  ctest_suite tsan "C++, TSan"
+}
+
+python_suites() {
+  # shellcheck disable=SC2086  # PYTEST_ARGS is a list of words
+  suite "Python" "pytest" '^=+ .*(passed|failed|error|no tests ran).* in .*=+$' \
+    "$VENV/bin/python" -m pytest $PYTEST_ARGS
+}
+
+summary() {
+  echo
+  printf '%s' "$closing"
+  if [ -n "$failed" ]; then
+    echo "locus: failed: $failed (logs in $PWD/$LOG)" >&2
+    exit 1
+  fi
+}
+
+# --- Targets ---------------------------------------------------------------------------------------------------------
+
+case ${1:-} in
+  build)
+    stage_count=5
+    packages && python_environment && package
+    ;;
+  demo)
+    stage_count=5
+    packages && python_environment && package
+    echo
+    "$VENV/bin/python" examples/demo.py
+    ;;
+  test)
+    stage_count=8
+    packages && python_environment && package && cpp
+    echo
+    cpp_suites && python_suites
+    summary
+    ;;
+  test-cpp)
+    stage_count=4
+    packages && cpp
+    echo
+    cpp_suites
+    summary
+    ;;
+  test-python)
+    stage_count=5
+    packages && python_environment && package
+    echo
+    python_suites
+    summary
+    ;;
+  *)
+    sed -n '2,3s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
