@@ -1,0 +1,90 @@
+// What PyTorch's CUDA caching allocator would have done: sizes rounded, segments taken from
+// the card, blocks split, merged and kept. Pure bookkeeping: it hands out no memory (arena.h
+// does) and never touches any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace locus::sim {
+
+/// One counter of torch.cuda.memory_stats().
+struct Stat {
+  std::int64_t current = 0, peak = 0, allocated = 0, freed = 0;
+  void increase(std::int64_t amount);
+  void decrease(std::int64_t amount);
+  void reset_accumulated();
+  void reset_peak();
+};
+
+/// torch.cuda.memory_stats() splits most counters into these three.
+enum class StatKind { kAll = 0, kSmallPool = 1, kLargePool = 2 };
+struct StatArray {
+  Stat all, small_pool, large_pool;
+};
+
+struct MemoryStats {
+  StatArray allocation, segment, active, inactive_split;
+  StatArray allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes, requested_bytes;
+  Stat oversize_allocations, oversize_segments;
+  std::int64_t num_alloc_retries = 0, num_ooms = 0, num_device_alloc = 0, num_device_free = 0, num_sync_all_streams = 0;
+  std::int64_t max_split_size = -1;
+};
+
+/// Why an allocation did not fit; the words are made by out_of_memory_message(). `requested` is what was asked of
+/// the card: PyTorch asks for whole segments, so this is rarely the size of the tensor.
+struct OutOfMemory {
+  std::size_t requested = 0, capacity = 0, free = 0, allocated = 0, reserved = 0, limit = 0;  ///< limit: 0 or set_fraction's bytes
+  int device = 0;
+};
+/// PyTorch's own sentence ("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of …").
+std::string out_of_memory_message(const OutOfMemory& what);
+/// As PyTorch writes sizes: "512 bytes", "1.50 KiB", "20.00 MiB", "79.25 GiB".
+std::string format_bytes(std::size_t bytes);
+
+/// The allocator's state of one device. Thread-safe.
+class CachingModel {
+ public:
+  struct Block;  ///< opaque: one allocation
+
+  CachingModel(int device, std::size_t capacity_bytes);
+  ~CachingModel();
+
+  /// Accounts for an allocation on `stream`. On failure returns nullptr and fills `why`
+  /// (after retrying with the cache emptied, as PyTorch does).
+  Block* allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why);
+  void free(Block* block) noexcept;
+  /// The rounded size that memory_allocated() counts for this block.
+  static std::size_t rounded_size(std::size_t bytes);
+  static std::size_t size_of(const Block* block) noexcept;
+
+  void empty_cache();
+  void reset_peak();
+  void reset_accumulated();
+  /// torch.cuda.set_per_process_memory_fraction
+  void set_fraction(double fraction);
+  double fraction() const;
+  MemoryStats stats() const;
+  /// Bytes allocated now, and at most so far: cheap (no lock), for the hot path and reports.
+  std::int64_t allocated() const noexcept;
+  std::int64_t peak_allocated() const noexcept;
+  std::int64_t reserved() const noexcept;
+  std::size_t capacity() const noexcept;
+  /// For torch.cuda.mem_get_info(): capacity less what the cache holds.
+  std::size_t free_bytes() const noexcept;
+
+  /// torch.cuda.memory_snapshot(): one entry per segment, each with its blocks in address order.
+  struct SnapshotBlock { std::size_t size, requested; std::uint64_t address; bool active; };
+  struct SnapshotSegment { std::uint64_t address; std::size_t total, allocated, active; std::int64_t stream; bool large; std::vector<SnapshotBlock> blocks; };
+  std::vector<SnapshotSegment> snapshot() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace locus::sim
