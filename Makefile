@@ -34,4 +34,4 @@ format:          ## formats every C++ and Python file in place
 clean:           ## removes what was built, keeps .venv
 	rm -rf build
 distclean: clean ## removes .venv too
-	rm -rf .venv .venv-cuda
+	rm -rf --one-file-system .venv .venv-cuda .cache

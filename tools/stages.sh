@@ -94,6 +94,8 @@ packages() {
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 
+python_key() { echo "$(command -v "$PYTHON") $("$PYTHON" --version 2>&1)"; }
+
 stage_venv() {
   rm -rf "$VENV"
   "$PYTHON" -m venv "$VENV"
@@ -102,10 +104,12 @@ stage_venv() {
 # The build of PyTorch (CPU or CUDA) is the one that this machine's pip configuration offers.
 stage_torch() { "$VENV/bin/pip" install "torch==$TORCH" -r requirements/runtime.txt; }
 
+stage_lint_tools() { "$VENV/bin/pip" install -r requirements/lint.txt; }
+
 stage_tools() { "$VENV/bin/pip" install -r requirements/build.txt -r requirements/test.txt; }
 
 python_environment() {
-  stage "Python environment" "$(command -v "$PYTHON") $("$PYTHON" --version 2>&1)" stage_venv
+  stage "Python environment" "$(python_key)" stage_venv
   stage "PyTorch $TORCH" "$TORCH $(hash_of requirements/runtime.txt)" stage_torch
   stage "Build and test tools" "$(hash_of requirements/build.txt requirements/test.txt)" stage_tools
 }
@@ -128,6 +132,7 @@ package_key() {
 package() { stage "Locus, built and installed into $VENV" "$(package_key)" stage_package; }
 
 stage_cpp_release() { cmake --preset release && cmake --build --preset release; }
+stage_cpp_configured() { cmake --preset release; }
 stage_cpp_asan() { cmake --preset asan && cmake --build --preset asan; }
 stage_cpp_tsan() { cmake --preset tsan && cmake --build --preset tsan; }
 
@@ -196,6 +201,24 @@ summary() {
   fi
 }
 
+# --- Demo and benchmarks ---------------------------------------------------------------------------------------------
+
+run_demo() {
+  if [ ! -f examples/demo.py ]; then
+    echo "locus: examples/demo.py is missing" >&2
+    exit 1
+  fi
+  "$VENV/bin/python" examples/demo.py
+}
+
+run_bench() {
+  if [ ! -f bench/run.py ]; then
+    echo "locus: bench/run.py is missing" >&2
+    exit 1
+  fi
+  "$VENV/bin/python" bench/run.py
+}
+
 # --- Targets ---------------------------------------------------------------------------------------------------------
 
 case ${1:-} in
@@ -207,7 +230,7 @@ case ${1:-} in
     stage_count=5
     packages && python_environment && package
     echo
-    "$VENV/bin/python" examples/demo.py
+    run_demo
     ;;
   test)
     stage_count=8
@@ -229,6 +252,41 @@ case ${1:-} in
     echo
     python_suites
     summary
+    ;;
+  test-all)
+    echo "make test-all: the everyday suites, then those with"
+    echo "  a CUDA build of PyTorch     tools/test_cuda_build.sh   several GB from pip, no GPU needed"
+    echo "  PyTorch 2.6, Debian trixie  tools/test_torch26.sh      root, debootstrap, 4 GB"
+    echo
+    for part in "tools/stages.sh test" tools/test_cuda_build.sh tools/test_torch26.sh; do
+      echo "=== $part"
+      # Not `part || …` on the whole loop: each is run, and every failure is named at the end.
+      if [ "$part" = "tools/stages.sh test" ]; then $part; else env -u TORCH -u VENV $part; fi || failed="$failed${failed:+, }$part"
+      echo
+    done
+    [ -z "$failed" ] || { echo "locus: failed: $failed" >&2; exit 1; }
+    ;;
+  bench)
+    stage_count=6
+    packages && python_environment && package
+    stage "C++, optimised" - stage_cpp_release
+    echo
+    run_bench
+    ;;
+  lint)
+    stage_count=4
+    packages
+    stage "Python environment" "$(python_key)" stage_venv
+    stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
+    stage "C++, configured" - stage_cpp_configured
+    echo
+    exec tools/lint.sh
+    ;;
+  format)
+    stage_count=2
+    stage "Python environment" "$(python_key)" stage_venv
+    stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
+    exec tools/lint.sh --fix
     ;;
   *)
     sed -n '2,3s/^# //p' "$0" >&2

@@ -1,0 +1,139 @@
+"""Finding PyTorch and the bridge built for it, and what is said where either is missing."""
+
+import importlib.metadata
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from locus import _load, _torch_info, errors
+
+
+def fake_torch(folder: pathlib.Path, version: str) -> pathlib.Path:
+    """A torch package with a version and nothing else."""
+    package = folder / "torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('never import me')\n")
+    (package / "version.py").write_text(f"from typing import Optional\n\n__version__ = '{version}'\ncuda: Optional[str] = None\n")
+    return package
+
+
+@pytest.fixture
+def torch_of(tmp_path, monkeypatch):
+    """Puts a fake PyTorch of some version, or none, in the place of the installed one."""
+
+    def put(version):
+        info = _torch_info.read(fake_torch(tmp_path / version, version)) if version else None
+        monkeypatch.setattr(_torch_info, "find_installed", lambda: info)
+
+    return put
+
+
+def native(folder: pathlib.Path, *names: str) -> pathlib.Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+def message(folder):
+    with pytest.raises(errors.SetupError) as caught:
+        _load.find_bridge(folder)
+    return str(caught.value)
+
+
+def test_torch_is_missing(torch_of, tmp_path):
+    torch_of(None)
+    text = message(native(tmp_path / "native"))
+    assert text.startswith(f"PyTorch is not installed in this environment ({sys.executable}). Install it: pip install torch;")
+
+
+def test_torch_is_too_old(torch_of, tmp_path):
+    torch_of("1.13.1")
+    assert message(native(tmp_path / "native")).startswith("PyTorch 1.13.1 is too old: Locus needs 2.6 or newer.")
+
+
+def test_bridge_is_for_another_torch(torch_of, tmp_path):
+    torch_of("2.14.1")
+    text = message(native(tmp_path / "native", "bridge.torch-2.13.0+cpu.cp311.so"))
+    assert text == (
+        "Locus's bridge was built for PyTorch 2.13.0+cpu, but 2.14.1 is installed. "
+        "Rebuild it: pip install --force-reinstall --no-deps locus (or `make build` in the source tree)."
+    )
+
+
+def test_bridge_is_for_another_python(torch_of, tmp_path):
+    torch_of("2.14.1")
+    text = message(native(tmp_path / "native", "bridge.torch-2.14.1.cp39.so"))
+    assert text.startswith("Locus's bridge was built for another Python (cp39), but this is Python 3.")
+
+
+def test_bridge_is_missing(torch_of, tmp_path):
+    torch_of("2.14.1")
+    assert "bridge is missing" in message(native(tmp_path / "native"))
+
+
+def test_bridge_is_found(torch_of, tmp_path):
+    torch_of("2.14.1+cu130")
+    name = _torch_info.bridge_name("2.14.1+cu130")
+    assert _load.find_bridge(native(tmp_path / "native", name)).name == name
+
+
+@pytest.mark.parametrize(
+    "version, expected", [("2.6", (2, 6)), ("2.13.0+cpu", (2, 13, 0)), ("2.15.0a0+gitabc", (2, 15, 0)), ("x", ())]
+)
+def test_release(version, expected):
+    assert _torch_info.release(version) == expected
+
+
+def test_the_installed_torch_is_found_without_importing_it():
+    code = (
+        "import sys; from locus import _load, _torch_info; print(_torch_info.find_installed().version); "
+        "_load.find_bridge(); assert 'torch' not in sys.modules"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    import torch
+
+    assert found == torch.__version__
+
+
+def test_the_bridge_loads_once():
+    code = "from locus import _load; assert _load.load_bridge() is _load.load_bridge(); import locus._bridge"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_build_finds_torch_where_it_is_told(tmp_path, monkeypatch):
+    package = fake_torch(tmp_path, "2.9.1")
+    monkeypatch.setenv("LOCUS_TORCH_DIR", str(package))
+    assert _torch_info.find_for_build() == _torch_info.TorchInfo(package, "2.9.1")
+
+
+def test_the_package_leaves_with_all_its_files():
+    """What `pip uninstall` removes is what RECORD lists: the startup hook and the bridge must be in it."""
+    listed = {str(path) for path in importlib.metadata.files("locus")}
+    assert "locus-startup.pth" in listed
+    assert any(name.startswith("locus/_native/bridge.torch-") for name in listed)
+    assert "locus/py.typed" in listed
+
+
+def run_startup(*arguments, **environment):
+    """Runs the startup hook as Python does, in a process that starts without it."""
+    hook = pathlib.Path(__file__).resolve().parents[2] / "python" / "locus-startup.pth"
+    code = f"import sys\n{' '.join(arguments)}\nexec({hook.read_text()!r})\nprint('locus' in sys.modules)"
+    variables = {name: value for name, value in os.environ.items() if name != "LOCUS_SIMULATE"}
+    return subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, env={**variables, **environment}
+    )
+
+
+def test_startup_hook_does_nothing_unless_asked():
+    done = run_startup()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+def test_startup_hook_survives_a_removed_package():
+    done = run_startup(LOCUS_SIMULATE="1")  # -S: no site-packages, so no locus
+    assert done.returncode == 0
+    assert done.stderr.startswith("locus: not started: No module named 'locus")
