@@ -7,3 +7,11 @@ class LocusError(Exception):
 
 class SetupError(LocusError):
     """Locus cannot work in this environment; the message says why and the way out."""
+
+
+class UsageError(LocusError):
+    """Locus was asked for something it can't do; the message names the input and the way out."""
+
+
+class NotSimulated(LocusError, NotImplementedError):
+    """The program used a CUDA feature that the simulated devices don't have; the message says what to do instead."""

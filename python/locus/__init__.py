@@ -1,0 +1,35 @@
+"""Locus: know where every tensor is.
+
+`locus.simulate()` gives a PyTorch program CUDA devices made of software. Importing this package imports no PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from locus import errors
+    from locus.simulation import simulate
+
+__version__ = "0.1.0"
+"""The version of Locus."""
+
+__all__ = ["__version__", "errors", "simulate"]
+
+# Public name -> the module that defines it; loaded at first use, so that `import locus` stays cheap.
+_LAZY = {"simulate": "locus.simulation", "errors": "locus.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    module_name = _LAZY.get(name)
+    if module_name is None:
+        raise AttributeError(f"module 'locus' has no attribute {name!r}")
+    module = importlib.import_module(module_name)
+    value = module if module_name == f"locus.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,8 @@
+"""`python -m locus`: the command line."""
+
+import sys
+
+from locus.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

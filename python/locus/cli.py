@@ -1,0 +1,58 @@
+"""The command line: finds the subcommand, and turns Locus's own errors into one line and exit code 2.
+
+What a subcommand does is in locus.commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import NoReturn
+
+import locus
+from locus.commands import COMMANDS
+from locus.errors import LocusError
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors in Locus's form."""
+
+    def error(self, message: str) -> NoReturn:
+        _complain(f"{message}. `{self.prog} --help` shows how.")
+        raise SystemExit(2)
+
+
+def _complain(message: str) -> None:
+    print(f"locus: error: {message}", file=sys.stderr)
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="locus", description="Know where every tensor is.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"locus {locus.__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name in COMMANDS:
+        module = importlib.import_module(f"locus.commands.{name}")
+        subparser = subparsers.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.SUMMARY[0].upper() + module.SUMMARY[1:] + ".",
+            allow_abbrev=False,
+        )
+        module.configure(subparser)
+        subparser.set_defaults(execute=module.execute)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit code (a program that ends itself with SystemExit is let through)."""
+    parser = _build_parser()
+    parsed = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    if parsed.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return parsed.execute(parsed)
+    except LocusError as error:
+        _complain(str(error))
+        return 2

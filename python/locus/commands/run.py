@@ -1,0 +1,78 @@
+"""`locus run`: runs a program on a machine with simulated CUDA devices."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from locus import runner, simulation
+from locus.errors import UsageError
+
+SUMMARY = "run a program on a machine with simulated CUDA devices"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the options. Everything after the script, module or code belongs to the program."""
+    parser.usage = (
+        "locus run [--devices N] [--memory SIZE] [--rng device|cpu] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+    )
+    parser.add_argument("--devices", metavar="N", default="1", help="how many CUDA devices, 0 to 64 (default: 1)")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        default=simulation.DEFAULT_MEMORY,
+        help="memory of each device, such as 24GB (default: 80GiB)",
+    )
+    parser.add_argument(
+        "--rng", metavar="device|cpu", default="device", help="random numbers: each device its own, or all the CPU's"
+    )
+    parser.add_argument(
+        "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
+    )
+    parser.add_argument("-c", dest="code", metavar="CODE", nargs=argparse.REMAINDER, help="run code, as python -c")
+    parser.add_argument("script", metavar="SCRIPT", nargs=argparse.REMAINDER, help="run a script, with its arguments")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Runs the program; its exit code."""
+    options = _machine(arguments)
+    target = _target(arguments)
+    os.environ.update(options.to_environment())
+    from locus import _startup  # reads the environment; the machine is there when the program imports PyTorch
+
+    _startup.activate_with_torch(options)
+    return runner.run(target)
+
+
+def _machine(arguments: argparse.Namespace) -> simulation.SimulationOptions:
+    text = arguments.devices.strip()
+    if not text.isdecimal() or int(text) > simulation.MAX_DEVICES:
+        raise UsageError(
+            f"--devices {arguments.devices} is not a number of devices. "
+            f"Use a whole number from 0 to {simulation.MAX_DEVICES}."
+        )
+    if simulation.parse_bytes(arguments.memory) is None:
+        raise UsageError(
+            f"--memory {arguments.memory} is not a size of memory. "
+            "Use a number with a unit, such as 80GiB, 24GB or 512MiB."
+        )
+    if arguments.rng not in ("device", "cpu"):
+        raise UsageError(f"--rng {arguments.rng} is not known. Use device or cpu.")
+    return simulation.check_options(int(text), arguments.memory, arguments.rng)
+
+
+def _target(arguments: argparse.Namespace) -> runner.Target:
+    rest: list[str] = arguments.script
+    for kind, values in (("module", arguments.module), ("code", arguments.code)):
+        if values is None:
+            continue
+        values = values + rest
+        if not values:
+            flag = "-m" if kind == "module" else "-c"
+            raise UsageError(f"{flag} needs {'the name of a module' if kind == 'module' else 'code to run'}.")
+        return runner.Target(kind, values[0], values[1:])
+    if rest and rest[0] == "--":
+        rest = rest[1:]
+    if not rest:
+        raise UsageError("there is nothing to run. Give a script, -m MODULE or -c CODE; `locus run --help` shows how.")
+    return runner.Target("script", rest[0], rest[1:])

@@ -1,0 +1,137 @@
+"""Runs a script, a module or code in this process as `python` itself would: the same `__main__`, arguments and path,
+the same exit codes and tracebacks. Knows nothing of devices.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from locus.errors import UsageError
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
+
+
+class Target(NamedTuple):
+    """What to run: a "script" (file, folder or zip file), a "module" or "code", and its arguments."""
+
+    kind: str
+    name: str
+    arguments: list[str]
+
+
+def run(target: Target) -> int:
+    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with."""
+    execute = {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
+    try:
+        execute()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _show(error)
+        return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _prepare_script(target: Target) -> Callable[[], Any]:
+    path = target.name
+    if os.path.isdir(path) or _is_importable_archive(path):
+        return _prepare_folder(target)
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            source = file.read()
+    except OSError as error:
+        raise UsageError(
+            f"can't open the script {path!r}: {error.strerror}. Check its name and the current folder."
+        ) from None
+    _set_arguments(path, target.arguments)
+    _set_first_path(os.path.dirname(os.path.realpath(path)))
+    main = _new_main()
+    main.__file__ = path if sys.version_info < (3, 9) else os.path.abspath(path)
+    main.__dict__["__cached__"] = None
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.__file__)
+    return lambda: exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def _prepare_folder(target: Target) -> Callable[[], Any]:
+    _set_arguments(target.name, target.arguments)
+    sys.path.insert(0, target.name)
+    if importlib.machinery.PathFinder.find_spec("__main__", [target.name]) is None:
+        raise UsageError(f"can't find '__main__' module in {target.name!r}. Give the script inside it.")
+    _new_main()
+    return lambda: runpy._run_module_as_main("__main__", alter_argv=False)
+
+
+def _prepare_module(target: Target) -> Callable[[], Any]:
+    _set_arguments("-m", target.arguments)
+    _set_first_path(os.getcwd())
+    if not _module_exists(target.name):
+        raise UsageError(f"no module named {target.name!r} can be found. Check its name and the current folder.")
+    _new_main()
+    # What `python -m` itself calls: keeps __spec__, so that processes started by spawn find the module again.
+    return lambda: runpy._run_module_as_main(target.name, alter_argv=True)
+
+
+def _prepare_code(target: Target) -> Callable[[], Any]:
+    _set_arguments("-c", target.arguments)
+    _set_first_path("")
+    main = _new_main()
+    main.__loader__ = importlib.machinery.BuiltinImporter
+    return lambda: exec(compile(target.name, "<string>", "exec", dont_inherit=True), main.__dict__)
+
+
+def _module_exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        return not f"{name}.".startswith(f"{error.name}.")
+    except Exception:
+        return True  # a parent that can't be imported: the run itself will show what is wrong with it
+
+
+def _is_importable_archive(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    import zipfile
+
+    return not path.endswith(".py") and zipfile.is_zipfile(path)
+
+
+def _set_arguments(name: str, arguments: list[str]) -> None:
+    sys.argv[:] = [name, *arguments]
+
+
+def _set_first_path(folder: str) -> None:
+    """Puts the program's folder where Locus's own launcher has its own; not where Python was told to add none."""
+    if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
+        sys.path[0] = folder
+
+
+_launcher: types.ModuleType | None = None
+
+
+def _new_main() -> types.ModuleType:
+    global _launcher
+    _launcher = sys.modules["__main__"]  # kept alive: its globals are cleared when it goes
+    main = types.ModuleType("__main__")
+    main.__dict__.update({"__builtins__": builtins, "__spec__": None, "__package__": None, "__annotations__": {}})
+    sys.modules["__main__"] = main
+    return main
+
+
+def _show(error: BaseException) -> None:
+    """Prints an uncaught exception as Python would, without the frames that brought the program to life."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback
+    sys.excepthook(type(error), error, traceback)

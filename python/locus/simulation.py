@@ -1,0 +1,166 @@
+"""simulate(): turns options into a simulated machine, and into the environment that child processes inherit.
+
+Parses and checks; what a simulated device is lives in the bridge, what torch.cuda looks like lives in locus.surface.
+Does not import PyTorch until a machine is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from locus.errors import UsageError
+
+MAX_DEVICES = 64
+"""The largest machine that can be simulated."""
+
+DEFAULT_MEMORY = "80GiB"
+"""The memory of each device, unless told otherwise."""
+
+SIMULATE_VARIABLE = "LOCUS_SIMULATE"
+MEMORY_VARIABLE = "LOCUS_MEMORY"
+RNG_VARIABLE = "LOCUS_RNG"
+
+_RNG_CHOICES = ("device", "cpu")
+_MAX_BYTES = 1 << 46  # 64 TiB a device: more than any card has, less than the address space holds for 64 of them
+
+# "80GiB", "24 GB", "512MiB", "1.5g", "1000000". A bare letter counts in powers of 1024, as memory sizes are meant.
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgt])(i?b)?|b)?\s*", re.IGNORECASE)
+_EXPONENT = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+class SimulationOptions(NamedTuple):
+    """A simulated machine, checked."""
+
+    devices: int
+    memory_bytes: int
+    rng: str
+
+    def to_environment(self) -> dict[str, str]:
+        """The variables that give a child process the same machine."""
+        return {
+            SIMULATE_VARIABLE: f"cuda:{self.devices}",
+            MEMORY_VARIABLE: str(self.memory_bytes),
+            RNG_VARIABLE: self.rng,
+        }
+
+    def describe(self) -> str:
+        """The call that makes this machine."""
+        return f"simulate(devices={self.devices}, memory={self.memory_bytes}, rng={self.rng!r})"
+
+
+_active: SimulationOptions | None = None
+
+
+def simulate(devices: int = 1, memory: str | int = DEFAULT_MEMORY, rng: str = "device") -> None:
+    """Gives this process a machine with that many simulated CUDA devices, until it ends.
+
+    Works before or after `import torch`, but before the program uses CUDA. Calling it again with the same options
+    does nothing. Processes that this one starts get the same machine.
+
+    Args:
+        devices: how many CUDA devices, 0 to 64. 0 is a machine without CUDA, whatever the real one has.
+        memory: the memory of each device, such as "80GiB", "24GB", "512MiB", "1.5g", or a number of bytes.
+        rng: "device" gives each device a generator of its own, as on a real machine; "cpu" lets all devices draw
+            from the CPU's, so that a program that seeds and draws there gets the same numbers on either.
+
+    Raises:
+        locus.errors.UsageError: an option is not valid, or the process already has another machine.
+        locus.errors.SetupError: Locus does not work with the PyTorch that is installed.
+    """
+    activate(check_options(devices, memory, rng))
+
+
+def check_options(devices: object, memory: object = DEFAULT_MEMORY, rng: object = "device") -> SimulationOptions:
+    """The options as a checked value; a UsageError that names the input and the way out."""
+    if isinstance(devices, bool) or not isinstance(devices, int) or not 0 <= devices <= MAX_DEVICES:
+        raise UsageError(f"devices={devices!r} is not a number of devices. Use a whole number from 0 to {MAX_DEVICES}.")
+    if rng not in _RNG_CHOICES:
+        raise UsageError(
+            f'rng={rng!r} is not known. Use "device" (a generator for each device) or "cpu" (all share the CPU\'s).'
+        )
+    return SimulationOptions(devices, _check_memory(memory), str(rng))
+
+
+def parse_bytes(text: str) -> int | None:
+    """The bytes that "80GiB", "24GB", "512MiB", "1.5g" or "1000000" mean; None for anything else, and for 0."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    number, letter, suffix = match.groups()
+    base = 1000 if suffix and suffix.lower() == "b" else 1024
+    amount = float(number) if "." in number else int(number)
+    size = int(amount * base ** _EXPONENT[letter.lower()]) if letter else int(amount)
+    return size if 0 < size <= _MAX_BYTES else None
+
+
+def _check_memory(memory: object) -> int:
+    size = None
+    if isinstance(memory, str):
+        size = parse_bytes(memory)
+    elif isinstance(memory, int) and not isinstance(memory, bool) and 0 < memory <= _MAX_BYTES:
+        size = memory
+    if size is None:
+        raise UsageError(
+            f'memory={memory!r} is not a size of memory. Use a number with a unit, such as "80GiB", "24GB" or "512MiB".'
+        )
+    return size
+
+
+def options_from_environment(environment: Mapping[str, str] = os.environ) -> SimulationOptions | None:
+    """The machine that LOCUS_SIMULATE asks for, or None where it is not set; a UsageError for a value that is wrong."""
+    text = environment.get(SIMULATE_VARIABLE, "").strip()
+    if not text:
+        return None
+    match = re.fullmatch(r"cuda|(?:cuda:)?(\d{1,9})", text)
+    if match is None or int(match.group(1) or 1) > MAX_DEVICES:
+        raise UsageError(
+            f"{SIMULATE_VARIABLE}={text!r} is not a machine. Use the number of CUDA devices (0 to {MAX_DEVICES}), "
+            'such as "cuda:2" or "2", or unset it.'
+        )
+    devices = 1 if match.group(1) is None else int(match.group(1))
+    memory = environment.get(MEMORY_VARIABLE) or DEFAULT_MEMORY
+    if parse_bytes(memory) is None:
+        raise UsageError(
+            f"{MEMORY_VARIABLE}={memory!r} is not a size of memory. Use a number with a unit, "
+            'such as "80GiB", "24GB" or "512MiB", or unset it.'
+        )
+    rng = environment.get(RNG_VARIABLE) or "device"
+    if rng not in _RNG_CHOICES:
+        raise UsageError(f'{RNG_VARIABLE}={rng!r} is not known. Use "device" or "cpu", or unset it.')
+    return check_options(devices, memory, rng)
+
+
+def activate(options: SimulationOptions) -> None:
+    """Makes `options` this process's machine. Imports PyTorch."""
+    global _active
+    if _active is not None and _active != options:
+        raise UsageError(
+            f"this process already has the machine {_active.describe()}, so {options.describe()} can't be had. "
+            "Call simulate() once, or start another process."
+        )
+    if _active is None:
+        if options.devices == 0:
+            from locus import surface
+
+            surface.hide_cuda()
+        else:
+            from locus._load import load_bridge
+
+            bridge = load_bridge()
+            try:
+                bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu")
+            except RuntimeError as error:
+                raise UsageError(str(error)) from error
+            from locus import surface
+
+            surface.install(bridge)
+        _active = options
+    os.environ.update(options.to_environment())
+
+
+def active_options() -> SimulationOptions | None:
+    """The machine that this process has, or None."""
+    return _active

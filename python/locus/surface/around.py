@@ -1,0 +1,110 @@
+"""The places outside torch.cuda that would ask for a real GPU: torch.compile, the profiler, NVTX, NCCL.
+
+Each is made to do nothing harmful; what that means is said once on stderr where a program could notice.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.autograd.profiler
+
+_said: set[str] = set()
+
+
+def _say_once(message: str) -> None:
+    if message not in _said:
+        _said.add(message)
+        print(f"locus: {message}", file=sys.stderr)
+
+
+def _install_compile() -> None:
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile(model: Callable[..., Any] | None = None, *, disable: bool = False, **kwargs: Any) -> Any:
+        if not disable:
+            _say_once("torch.compile runs eagerly on simulated devices")
+        if model is None:
+            return lambda decorated: decorated
+        if not callable(model):
+            raise RuntimeError("Unknown model type: torch.compile needs a function or a module")
+        return model
+
+    torch.compile = compile
+
+
+class _Nvtx:
+    """NVTX ranges that nobody records; the depths and numbers are as the real ones."""
+
+    def __init__(self) -> None:
+        self._thread = threading.local()
+        self._ranges = 0
+
+    def rangePushA(self, message: str) -> int:
+        depth = getattr(self._thread, "depth", 0)
+        self._thread.depth = depth + 1
+        return depth
+
+    def rangePop(self) -> int:
+        depth = getattr(self._thread, "depth", 0) - 1
+        self._thread.depth = max(depth, 0)
+        return depth
+
+    def rangeStartA(self, message: str) -> int:
+        self._ranges += 1
+        return self._ranges
+
+    def rangeEnd(self, number: int) -> None:
+        pass
+
+    def markA(self, message: str) -> None:
+        pass
+
+    def deviceRangeStart(self, message: str, stream: int) -> object:
+        return object()
+
+    def deviceRangeEnd(self, handle: object, stream: int) -> None:
+        pass
+
+
+def _install_profiler() -> None:
+    profile = torch.autograd.profiler.profile
+    prepare = profile.__init__
+
+    @functools.wraps(prepare)
+    def prepare_for_cpu(self: Any, enabled: bool = True, **kwargs: Any) -> None:
+        # Kernels run on the CPU, where the profiler sees them; CUPTI would look for a driver.
+        if kwargs.get("use_cuda") or kwargs.get("use_device") == "cuda":
+            if enabled:
+                _say_once("the profiler shows CPU time only on simulated devices")
+            kwargs.update(use_device=None, use_cpu=True)
+            kwargs.pop("use_cuda", None)
+        prepare(self, enabled, **kwargs)
+
+    profile.__init__ = prepare_for_cpu
+
+    emit_nvtx = torch.autograd.profiler.emit_nvtx
+    prepare_nvtx = emit_nvtx.__init__
+
+    @functools.wraps(prepare_nvtx)
+    def prepare_disabled(self: Any, enabled: bool = True, record_shapes: bool = False) -> None:
+        prepare_nvtx(self, False, record_shapes)
+
+    emit_nvtx.__init__ = prepare_disabled
+
+
+def install(bridge: ModuleType) -> None:
+    """Quiets everything that would look for a real GPU."""
+    _install_compile()
+    _install_profiler()
+    torch.cuda.nvtx._nvtx = _Nvtx()
+    # torch.cuda.comm asks first and adds up without NCCL when told no.
+    torch.cuda.nccl.is_available = lambda tensors: False
+    torch.cuda.tunable.is_enabled = torch.cuda.tunable.tuning_is_enabled = lambda: False

@@ -1,0 +1,143 @@
+"""The one table of what simulated devices don't have, and the errors that say so by name.
+
+A name that the installed PyTorch doesn't know is passed over.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from locus.errors import NotSimulated
+
+_EAGER = "run the same code without capture; a simulated device has no launch overhead to save."
+_POOL = "allocate without it; torch.cuda.memory_allocated() and max_memory_allocated() are simulated."
+_SENSOR = "there is no card to measure; guard the call, or read it on a real GPU."
+_COLLECTIVE = "use torch.cuda.comm or torch.nn.DataParallel, which are simulated."
+_HANDLE = "there is no such library behind a simulated device; call the PyTorch operator instead."
+_KERNEL = "write the kernel with PyTorch operators, or test it on a real GPU."
+_TUNING = "leave it off; results are those of the CPU kernels, whatever is tuned."
+_STORAGE = "use torch.save() and torch.load()."
+_HOST_POOL = "pinned memory works, but nobody counts it; torch.cuda.memory_stats() counts device memory."
+_SHARING = (
+    "a process can't share a simulated device's memory with another; send tensor.cpu() and move it there, "
+    "or use one process."
+)
+
+NOT_SIMULATED: dict[str, str] = {
+    "torch.cuda.CUDAGraph": _EAGER,
+    "torch.cuda.graph": _EAGER,
+    "torch.cuda.graph_pool_handle": _EAGER,
+    "torch.cuda.make_graphed_callables": _EAGER,
+    "torch.cuda.export_dot": _EAGER,
+    "torch.cuda.export_graph_data": _EAGER,
+    "torch.accelerator.Graph": _EAGER,
+    "torch.cuda.MemPool": _POOL,
+    "torch.cuda.use_mem_pool": _POOL,
+    "torch.cuda.CUDAPluggableAllocator": _POOL,
+    "torch.cuda.change_current_allocator": _POOL,
+    "torch.cuda.memory._get_current_allocator": _POOL,
+    "torch.cuda.memory._host_allocator": _POOL,
+    "torch.cuda.host_memory_stats": _HOST_POOL,
+    "torch.cuda.host_memory_stats_as_nested_dict": _HOST_POOL,
+    "torch.cuda.reset_accumulated_host_memory_stats": _HOST_POOL,
+    "torch.cuda.reset_peak_host_memory_stats": _HOST_POOL,
+    "torch.cuda.utilization": _SENSOR,
+    "torch.cuda.memory_usage": _SENSOR,
+    "torch.cuda.temperature": _SENSOR,
+    "torch.cuda.power_draw": _SENSOR,
+    "torch.cuda.clock_rate": _SENSOR,
+    "torch.cuda.current_blas_handle": _HANDLE,
+    "torch.cuda.current_solver_handle": _HANDLE,
+    "torch.cuda.GreenContext": "use torch.cuda.Stream; a simulated device has no multiprocessors to share out.",
+    "torch.cuda._compile_kernel": _KERNEL,
+    "torch.cuda.jiterator._create_jit_fn": _KERNEL,
+    "torch.cuda.jiterator._create_multi_output_jit_fn": _KERNEL,
+    "torch.cuda.tunable.*": _TUNING,
+    "torch.cuda.gds.gds_register_buffer": _STORAGE,
+    "torch.cuda.gds.gds_deregister_buffer": _STORAGE,
+    "torch.cuda.gds.GdsFile": _STORAGE,
+    "torch.cuda.nccl.*": _COLLECTIVE,
+    "torch.cuda.nccl.version": _COLLECTIVE,
+    "torch.cuda.nccl.unique_id": _COLLECTIVE,
+    "torch.cuda.nccl.init_rank": _COLLECTIVE,
+    "torch.UntypedStorage._share_cuda_": _SHARING,
+    "torch.UntypedStorage._new_shared_cuda": _SHARING,
+    "torch.cuda.Event.ipc_handle": _SHARING,
+    "torch.cuda.Event.from_ipc_handle": _SHARING,
+    "torch.cuda.ExternalStream": "only a simulated stream's own handle is; pass the torch.cuda.Stream itself.",
+    "torch.cuda.cudart": "only profiling, error strings and cudaMemGetInfo are; call the torch.cuda function instead.",
+}
+"""What is not simulated -> what to do instead. `module.*` means all public names of the module."""
+
+# torch.cuda re-exports names of its parts; whoever imported them from there must meet the same error.
+_PARTS = ("torch.cuda.graphs", "torch.cuda.memory", "torch.cuda.green_contexts")
+# Kept by hand: a part of these is simulated.
+_PARTLY = ("torch.cuda.ExternalStream", "torch.cuda.cudart")
+
+
+def error(name: str, what: str = "") -> NotSimulated:
+    """The error for an entry of the table; `what` names the call more closely where that helps."""
+    advice = NOT_SIMULATED.get(name) or NOT_SIMULATED[name.rpartition(".")[0] + ".*"]
+    return NotSimulated(f"{what or name} is not simulated by Locus: {advice}")
+
+
+class _Absent(type):
+    """The type of classes that can be named and tested against, but neither made nor asked for anything."""
+
+    _locus_name = ""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise error(cls._locus_name)
+
+    def __getattr__(cls, attribute: str) -> Any:
+        if attribute.startswith("_"):  # what inspect, typing and pickle look for must stay an AttributeError
+            raise AttributeError(attribute)
+        raise error(cls._locus_name, f"{cls._locus_name}.{attribute}")
+
+
+def _stand_in(name: str, original: Any) -> Any:
+    short_name = name.rpartition(".")[2]
+    if isinstance(original, type):
+        members = {"_locus_name": name, "__module__": original.__module__, "__doc__": original.__doc__}
+        return _Absent(short_name, (), members)
+
+    def absent(*args: Any, **kwargs: Any) -> Any:
+        raise error(name)
+
+    absent.__name__ = absent.__qualname__ = short_name
+    absent.__doc__ = getattr(original, "__doc__", None)
+    return absent
+
+
+def _owner_of(dotted: str) -> Any:
+    """The module or class with that name, or None where this PyTorch has none."""
+    try:
+        return importlib.import_module(dotted)
+    except ImportError:
+        outer, _, name = dotted.rpartition(".")
+        return getattr(importlib.import_module(outer), name, None)
+
+
+def _entries() -> Iterator[tuple[Any, str, str]]:
+    """(owner, attribute, full name) of everything in the table that this PyTorch has."""
+    for name in NOT_SIMULATED:
+        owner_name, _, attribute = name.rpartition(".")
+        owner = _owner_of(owner_name)
+        if owner is None or name in _PARTLY:
+            continue
+        for each in owner.__all__ if attribute == "*" else (attribute,):
+            if hasattr(owner, each):
+                yield owner, each, f"{owner_name}.{each}"
+
+
+def install() -> None:
+    """Puts a stand-in that raises in the place of everything that is not simulated."""
+    parts = [part for part in map(_owner_of, _PARTS) if part is not None]
+    for owner, attribute, name in list(_entries()):
+        original = getattr(owner, attribute)
+        stand_in: Callable[..., Any] = _stand_in(name, original)
+        for place in (owner, *parts):
+            if getattr(place, attribute, None) is original:
+                setattr(place, attribute, stand_in)
