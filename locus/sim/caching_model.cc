@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <new>
 #include <set>
-#include <tuple>
+
+#include "locus/sim/address_space.h"
 
 namespace locus::sim {
 
@@ -21,7 +21,6 @@ constexpr std::size_t kLargeSegment = 20 * kMiB;  // what requests below kMinLar
 constexpr std::size_t kMinLarge = 10 * kMiB;      // from here on a request gets a segment of its own size ...
 constexpr std::size_t kRoundLarge = 2 * kMiB;     // ... rounded up to this
 constexpr std::size_t kExabyte = std::size_t{1} << 60;
-constexpr std::uint64_t kFirstAddress = 0x7f0000000000;
 
 /// Objects of one type, reused through a free list: the model allocates under its lock, for every tensor.
 template <class T>
@@ -148,7 +147,7 @@ struct CachingModel::State {
       [](const Segment* a, const Segment* b) { return a->address < b->address; }};
   Recycler<Block> blocks;
   Recycler<Segment> segment_cells;
-  std::uint64_t next_address = kFirstAddress;
+  detail::AddressSpace addresses;
   double fraction = 1.0;
   bool limited = false;
   std::size_t limit = 0;
@@ -169,8 +168,7 @@ CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::in
   const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
   if (limited && held + bytes > limit) return nullptr;
   if (bytes > capacity || held > capacity - bytes) return nullptr;
-  auto* segment = new (segment_cells.take()) Segment{next_address, bytes, stream, nullptr};
-  next_address += bytes;
+  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, stream, nullptr};
   segment->first =
       new (blocks.take()) Block{bytes, 0, segment->address, stream, segment, nullptr, nullptr, is_small, false};
   segments.insert(segment);
@@ -185,6 +183,7 @@ void CachingModel::State::release_segment(Block* block) {
   decrease(&MemoryStats::reserved_bytes, block->small, static_cast<std::int64_t>(block->size));
   ++stats.num_device_free;
   segments.erase(block->segment);
+  addresses.give(block->address, block->size);
   segment_cells.give(block->segment);
   blocks.give(block);
 }
@@ -364,7 +363,7 @@ void CachingModel::set_fraction(double fraction) {
   const std::lock_guard guard(state_->mutex);
   state_->fraction = fraction;
   state_->limit = static_cast<std::size_t>(fraction * static_cast<double>(state_->capacity));
-  state_->limited = true;
+  state_->limited = fraction < 1.0;  // all of the card is no limit, and PyTorch then says nothing of one
 }
 
 double CachingModel::fraction() const {

@@ -49,7 +49,8 @@ std::string out_of_memory_message(const OutOfMemory& what) {
           format_bytes(what.reserved - std::min(what.allocated, what.reserved)) +
           " is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory "
-          "Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)";
+          "Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html"
+          "#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
   return text;
 }
 
