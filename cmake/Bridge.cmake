@@ -58,6 +58,7 @@ function(locus_add_bridge)
       message(FATAL_ERROR "PyTorch ${LOCUS_TORCH_VERSION} in ${LOCUS_TORCH_DIR} comes without torchgen's native_functions.yaml")
     endif()
     set(rules ${CMAKE_BINARY_DIR}/generated/locus/bridge/rules.inc)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated/locus/bridge)
     add_custom_command(
       OUTPUT ${rules}
       COMMAND ${Python_EXECUTABLE} ${make_rules} ${LOCUS_TORCH_NATIVE_FUNCTIONS} ${rules}

@@ -2,7 +2,7 @@
 # Checks the form of every C++ and Python file; `--fix` formats them in place. Usage: tools/lint.sh [--fix]
 # Takes its tools from $VENV (requirements/lint.txt). clang-tidy looks at the rooms without torch.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 bin=${VENV:-.venv}/bin
 jobs=${JOBS:-$(nproc)}

@@ -14,8 +14,19 @@ STAMPS=$VENV/.locus
 export PIP_DISABLE_PIP_VERSION_CHECK=1 CTEST_PARALLEL_LEVEL=$JOBS CMAKE_BUILD_PARALLEL_LEVEL=$JOBS
 mkdir -p "$LOG"
 
+# Two runs at once would build into the same folders: the later one waits.
+lock() {
+  exec 9>build/.lock
+  if ! flock -n 9; then
+    echo "Another make is building here; waiting for it …"
+    flock 9
+  fi
+}
+unlock() { exec 9>&-; }
+
 # --- One stage -------------------------------------------------------------------------------------------------------
 
+ERROR='error: |CMake Error|^E: |^ERROR: |undefined reference'
 stage_number=0
 stage_count=0
 
@@ -31,15 +42,19 @@ stage() {
     return
   fi
   started=$SECONDS
-  # A plain `if ! command` would switch off `set -e` inside the stage.
+  # `if ! command` would switch off `set -e` inside the stage; so would `stage … && …`.
   set +e
-  (set -e; "$@") >"$LOG/$name.log" 2>&1 </dev/null
+  (set -e; "$@") >"$LOG/$name.log" 2>&1 </dev/null 9>&-
   local status=$?
   set -e
   if [ $status -ne 0 ]; then
     echo "FAILED after $((SECONDS - started)) s"
+    if grep -qE "$ERROR" "$LOG/$name.log"; then
+      echo "--- the first errors ---" >&2
+      grep -E "$ERROR" "$LOG/$name.log" | head -n 8 >&2
+    fi
     echo "--- the last lines of $LOG/$name.log ---" >&2
-    tail -n 40 "$LOG/$name.log" >&2
+    tail -n 30 "$LOG/$name.log" >&2
     echo "--- the whole log: $PWD/$LOG/$name.log ---" >&2
     echo "locus: stage \"$title\" failed" >&2
     exit 1
@@ -144,7 +159,6 @@ cpp() {
 
 # --- Suites ----------------------------------------------------------------------------------------------------------
 
-suites=()
 closing=
 failed=
 
@@ -223,32 +237,52 @@ run_bench() {
 
 case ${1:-} in
   build)
+    lock
     stage_count=5
-    packages && python_environment && package
+    packages
+    python_environment
+    package
     ;;
   demo)
+    lock
     stage_count=5
-    packages && python_environment && package
+    packages
+    python_environment
+    package
+    unlock
     echo
     run_demo
     ;;
   test)
+    lock
     stage_count=8
-    packages && python_environment && package && cpp
+    packages
+    python_environment
+    package
+    cpp
+    unlock
     echo
-    cpp_suites && python_suites
+    cpp_suites
+    python_suites
     summary
     ;;
   test-cpp)
+    lock
     stage_count=4
-    packages && cpp
+    packages
+    cpp
+    unlock
     echo
     cpp_suites
     summary
     ;;
   test-python)
+    lock
     stage_count=5
-    packages && python_environment && package
+    packages
+    python_environment
+    package
+    unlock
     echo
     python_suites
     summary
@@ -258,34 +292,44 @@ case ${1:-} in
     echo "  a CUDA build of PyTorch     tools/test_cuda_build.sh   several GB from pip, no GPU needed"
     echo "  PyTorch 2.6, Debian trixie  tools/test_torch26.sh      root, debootstrap, 4 GB"
     echo
-    for part in "tools/stages.sh test" tools/test_cuda_build.sh tools/test_torch26.sh; do
-      echo "=== $part"
-      # Not `part || …` on the whole loop: each is run, and every failure is named at the end.
-      if [ "$part" = "tools/stages.sh test" ]; then $part; else env -u TORCH -u VENV $part; fi || failed="$failed${failed:+, }$part"
+    part() {
+      echo "=== $*"
+      "$@" || failed="$failed${failed:+, }$*"
       echo
-    done
+    }
+    part tools/stages.sh test
+    part env -u TORCH -u VENV tools/test_cuda_build.sh
+    part env -u TORCH -u VENV tools/test_torch26.sh
     [ -z "$failed" ] || { echo "locus: failed: $failed" >&2; exit 1; }
     ;;
   bench)
+    lock
     stage_count=6
-    packages && python_environment && package
+    packages
+    python_environment
+    package
     stage "C++, optimised" - stage_cpp_release
+    unlock
     echo
     run_bench
     ;;
   lint)
+    lock
     stage_count=4
     packages
     stage "Python environment" "$(python_key)" stage_venv
     stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
     stage "C++, configured" - stage_cpp_configured
+    unlock
     echo
     exec tools/lint.sh
     ;;
   format)
+    lock
     stage_count=2
     stage "Python environment" "$(python_key)" stage_venv
     stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
+    unlock
     exec tools/lint.sh --fix
     ;;
   *)

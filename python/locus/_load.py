@@ -6,7 +6,6 @@ import pathlib
 import re
 import sys
 import types
-from typing import List, Tuple
 
 from locus import _torch_info
 from locus.errors import SetupError
@@ -45,7 +44,8 @@ def load_bridge(import_torch: bool = True) -> types.ModuleType:
     except ImportError as error:
         sys.modules.pop(_MODULE, None)
         raise SetupError(
-            f"Locus's bridge could not be loaded: {error}. It may have been built for another build of PyTorch. {_REBUILD}"
+            f"Locus's bridge could not be loaded: {error}. "
+            f"It may have been built for another build of PyTorch. {_REBUILD}"
         ) from error
     except BaseException:
         sys.modules.pop(_MODULE, None)
@@ -56,13 +56,13 @@ def load_bridge(import_torch: bool = True) -> types.ModuleType:
 _REBUILD = "Rebuild it: pip install --force-reinstall --no-deps locus (or `make build` in the source tree)."
 
 
-def _bridges(native: pathlib.Path) -> List[Tuple[str, str]]:
+def _bridges(native: pathlib.Path) -> list[tuple[str, str]]:
     """(PyTorch version, Python tag) of every bridge in `native`."""
     matches = (re.fullmatch(r"bridge\.torch-(.+)\.(cp\w+)\.so", path.name) for path in sorted(native.glob("bridge.*")))
     return [(match.group(1), match.group(2)) for match in matches if match]
 
 
-def _mismatch_message(version: str, built: List[Tuple[str, str]]) -> str:
+def _mismatch_message(version: str, built: list[tuple[str, str]]) -> str:
     if not built:
         return f"Locus's bridge is missing from {_NATIVE}; PyTorch {version} is installed. {_REBUILD}"
     same = [tag for torch, tag in built if torch == version]

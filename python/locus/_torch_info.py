@@ -14,7 +14,6 @@ import os
 import pathlib
 import re
 import sysconfig
-from typing import List, Optional, Tuple
 
 MIN_VERSION = (2, 6)
 """The oldest PyTorch that Locus supports (major, minor)."""
@@ -42,7 +41,7 @@ class TorchInfo:
         return inside
 
     @property
-    def include_dirs(self) -> List[pathlib.Path]:
+    def include_dirs(self) -> list[pathlib.Path]:
         """Header folders to add; empty where PyTorch's headers are not installed."""
         inside = self.folder / "include"
         if (inside / "ATen").is_dir():
@@ -60,19 +59,19 @@ class TorchInfo:
         return b"torchCheckFailEPKcS2_jRKSs" not in symbols
 
     @property
-    def native_functions(self) -> Optional[pathlib.Path]:
+    def native_functions(self) -> pathlib.Path | None:
         """The operator list of this very version, where it ships with the package."""
         path = self.folder.parent / "torchgen" / "packaged" / "ATen" / "native" / "native_functions.yaml"
         return path if path.exists() else None
 
 
-def release(version: str) -> Tuple[int, ...]:
+def release(version: str) -> tuple[int, ...]:
     """The numbers of a version: `2.13.0+cpu` is (2, 13, 0)."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
-def read(folder: pathlib.Path) -> Optional[TorchInfo]:
+def read(folder: pathlib.Path) -> TorchInfo | None:
     """What is installed in `folder`, or None where that is no PyTorch."""
     try:
         text = (folder / "version.py").read_text(encoding="utf-8")
@@ -82,7 +81,7 @@ def read(folder: pathlib.Path) -> Optional[TorchInfo]:
     return TorchInfo(folder.resolve(), match.group(1)) if match else None
 
 
-def find_installed() -> Optional[TorchInfo]:
+def find_installed() -> TorchInfo | None:
     """The PyTorch that `import torch` would give here; does not import it."""
     spec = importlib.machinery.PathFinder.find_spec("torch")
     if spec is None or not spec.origin:
@@ -90,7 +89,7 @@ def find_installed() -> Optional[TorchInfo]:
     return read(pathlib.Path(spec.origin).parent)
 
 
-def find_for_build() -> Optional[TorchInfo]:
+def find_for_build() -> TorchInfo | None:
     """The PyTorch to build for, also from inside an isolated build environment.
 
     In order: LOCUS_TORCH_DIR, this interpreter's own packages, the active virtual environment's, the base
@@ -106,7 +105,7 @@ def find_for_build() -> Optional[TorchInfo]:
     return find_installed()
 
 
-def _build_candidates() -> List[pathlib.Path]:
+def _build_candidates() -> list[pathlib.Path]:
     prefixes = [sys.prefix, os.environ.get("VIRTUAL_ENV"), sys.base_prefix]
     folders = []
     for prefix in dict.fromkeys(p for p in prefixes if p):

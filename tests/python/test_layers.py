@@ -43,7 +43,9 @@ def test_a_room_includes_only_the_rooms_below_it(tree, room):
 @pytest.mark.parametrize("room", TORCH_FREE)
 @pytest.mark.parametrize("tree", ["locus", "tests", "bench"])
 def test_torch_and_python_stay_in_the_bridge(tree, room):
-    wrong = [f"{file} includes {header}" for file, _, header in includes(f"{tree}/{room}") if TORCH_OR_PYTHON.match(header)]
+    wrong = [
+        f"{file} includes {header}" for file, _, header in includes(f"{tree}/{room}") if TORCH_OR_PYTHON.match(header)
+    ]
     assert not wrong
 
 

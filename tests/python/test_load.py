@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import locus
 from locus import _load, _torch_info, errors
 
 
@@ -16,7 +17,9 @@ def fake_torch(folder: pathlib.Path, version: str) -> pathlib.Path:
     package = folder / "torch"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('never import me')\n")
-    (package / "version.py").write_text(f"from typing import Optional\n\n__version__ = '{version}'\ncuda: Optional[str] = None\n")
+    (package / "version.py").write_text(
+        f"from typing import Optional\n\n__version__ = '{version}'\ncuda: Optional[str] = None\n"
+    )
     return package
 
 
@@ -47,7 +50,9 @@ def message(folder):
 def test_torch_is_missing(torch_of, tmp_path):
     torch_of(None)
     text = message(native(tmp_path / "native"))
-    assert text.startswith(f"PyTorch is not installed in this environment ({sys.executable}). Install it: pip install torch;")
+    assert text.startswith(
+        f"PyTorch is not installed in this environment ({sys.executable}). Install it: pip install torch;"
+    )
 
 
 def test_torch_is_too_old(torch_of, tmp_path):
@@ -108,6 +113,10 @@ def test_build_finds_torch_where_it_is_told(tmp_path, monkeypatch):
     package = fake_torch(tmp_path, "2.9.1")
     monkeypatch.setenv("LOCUS_TORCH_DIR", str(package))
     assert _torch_info.find_for_build() == _torch_info.TorchInfo(package, "2.9.1")
+
+
+def test_the_version_is_that_of_the_package():
+    assert importlib.metadata.version("locus") == locus.__version__
 
 
 def test_the_package_leaves_with_all_its_files():
