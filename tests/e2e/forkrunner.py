@@ -179,7 +179,7 @@ def run_script(path: str, argv: list[str]):
     """As `python path argv…`; not runpy, which would tear __main__ down before the interpreter ends."""
     main = types.ModuleType("__main__")
     main.__file__, main.__builtins__ = path, __builtins__
-    sys.modules["__main__"] = main
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = main  # the second: what spawned workers send back by name
     sys.argv = [path, *argv]
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     with open(path, "rb") as file:

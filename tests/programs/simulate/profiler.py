@@ -16,7 +16,7 @@ model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).to(device)
 optimizer = torch.optim.Adam(model.parameters())
 x = torch.randn(16, 8).to(device)
 activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
-ready = []
+ready, tables = [], []
 
 
 def one_step():
@@ -28,17 +28,20 @@ def one_step():
     return loss
 
 
+def on_ready(prof):
+    ready.append({event.key for event in prof.key_averages()})
+    tables.append(prof.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total", row_limit=5))
+
+
 with profile(
-    activities=activities, schedule=schedule(wait=1, warmup=1, active=2), on_trace_ready=lambda p: ready.append(p.step_num),
+    activities=activities, schedule=schedule(wait=1, warmup=1, active=2, repeat=1), on_trace_ready=on_ready,
     record_shapes=True, profile_memory=True, with_stack=False,
 ) as prof:
     for _ in range(5):
         one_step()
         prof.step()
-names = {event.key for event in prof.key_averages()}
-print("ready", len(ready) >= 1, "named", "## forward ##" in names, "ops", any(n.startswith("aten::") for n in names))
-table = prof.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total", row_limit=5)
-print("table", "Self CPU" in table)
+print("ready", len(ready), "named", "## forward ##" in ready[0], "ops", any(n.startswith("aten::") for n in ready[0]))
+print("table", "Self CPU" in tables[0])
 
 with profile(activities=activities) as prof:
     one_step()
