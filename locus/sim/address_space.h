@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace locus::sim::detail {
 
-/// The driver's habits, as seen on a real card: address space is reserved in multiples of 32 MiB, each reservation
-/// below the last; inside, a segment goes to the lowest place where it fits. Not thread-safe.
+/// The driver's habits, as seen on a real card: address space is reserved in multiples of 32 MiB, downwards; a segment
+/// goes to the newest reservation with room for it, into the smallest hole that is large enough. Not thread-safe.
 class AddressSpace {
  public:
   AddressSpace();
@@ -18,9 +19,14 @@ class AddressSpace {
   void give(std::uint64_t address, std::size_t bytes);
 
  private:
-  std::uint64_t reserve(std::size_t bytes);
+  struct Reservation {
+    std::uint64_t address = 0;
+    std::size_t size = 0;
+    std::map<std::uint64_t, std::size_t> holes;  // address to size
+  };
+  std::uint64_t place_for(std::size_t size) const;
 
-  std::map<std::uint64_t, std::size_t> reservations_, holes_;  // address to size
+  std::vector<Reservation> reservations_;  // oldest first
 };
 
 }  // namespace locus::sim::detail
