@@ -1,0 +1,137 @@
+// Operators that PyTorch has for CUDA only and that ordinary programs reach: the fused recurrent cells.
+// Written with PyTorch's own CPU operators on host addresses.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <string>
+#include <tuple>
+#include <unordered_set>
+
+#include "locus/bridge/check.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/state.h"
+
+namespace locus::bridge {
+namespace {
+
+using at::Tensor;
+using std::optional;
+
+/// Runs a piece of tensor code as one kernel of the device that `anchor` is on.
+class AsKernel {
+ public:
+  explicit AsKernel(const Tensor& anchor)
+      : device_(anchor.device().index()),
+        scope_(device_),
+        below_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey)) {}
+
+  Tensor in(const Tensor& t) const {
+    if (!t.defined()) return t;
+    TORCH_CHECK(t.device() == c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_)),
+                "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_, " and ",
+                t.device(), "!");
+    return host_alias(t);
+  }
+  Tensor in(const optional<Tensor>& t) const { return t.has_value() ? in(*t) : Tensor(); }
+  Tensor out(Tensor t) const {
+    if (!t.defined()) return t;
+    t = t.contiguous();
+    auto host = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl());
+    return adopt_tensor(std::move(t), adopt_storage(host, device_));
+  }
+
+ private:
+  int device_;
+  KernelScope scope_;
+  c10::impl::ExcludeDispatchKeyGuard below_;
+};
+
+Tensor with_biases(const Tensor& gates, const Tensor& input_bias, const Tensor& hidden_bias) {
+  return input_bias.defined() ? gates + input_bias + hidden_bias : gates;
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
+                                             const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+  AsKernel kernel(input_gates);
+  const Tensor sum = with_biases(kernel.in(input_gates) + kernel.in(hidden_gates), kernel.in(input_bias), kernel.in(hidden_bias));
+  const auto gates = sum.chunk(4, 1);
+  const Tensor input = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(), output = gates[3].sigmoid();
+  const Tensor cy = forget * kernel.in(cx) + input * cell;
+  const Tensor hy = output * cy.tanh();
+  return {kernel.out(hy), kernel.out(cy), kernel.out(at::cat({input, forget, cell, output}, 1))};
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const optional<Tensor>& grad_hy, const optional<Tensor>& grad_cy,
+                                                      const Tensor& cx_, const Tensor& cy_, const Tensor& workspace,
+                                                      bool has_bias) {
+  AsKernel kernel(workspace);
+  const Tensor cx = kernel.in(cx_), tanh_cy = kernel.in(cy_).tanh();
+  const auto gates = kernel.in(workspace).chunk(4, 1);
+  const Tensor &input = gates[0], &forget = gates[1], &cell = gates[2], &output = gates[3];
+  Tensor from_hy = kernel.in(grad_hy), into_cell = kernel.in(grad_cy);
+  if (!from_hy.defined()) from_hy = at::zeros_like(tanh_cy);
+  if (!into_cell.defined()) into_cell = at::zeros_like(tanh_cy);
+  const Tensor total = from_hy * output * (1 - tanh_cy * tanh_cy) + into_cell;
+  const Tensor grad_gates = at::cat({total * cell * input * (1 - input), total * cx * forget * (1 - forget),
+                                     total * input * (1 - cell * cell), from_hy * tanh_cy * output * (1 - output)},
+                                    1);
+  const Tensor grad_bias = has_bias ? grad_gates.sum(0) : Tensor();
+  return {kernel.out(grad_gates), kernel.out(total * forget), kernel.out(grad_bias)};
+}
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx_,
+                                    const optional<Tensor>& input_bias_, const optional<Tensor>& hidden_bias_) {
+  AsKernel kernel(input_gates);
+  const Tensor input_bias = kernel.in(input_bias_), hidden_bias = kernel.in(hidden_bias_), hx = kernel.in(hx_);
+  Tensor from_input = kernel.in(input_gates), from_hidden = kernel.in(hidden_gates);
+  if (input_bias.defined()) {
+    from_input = from_input + input_bias;
+    from_hidden = from_hidden + hidden_bias;
+  }
+  const auto in = from_input.chunk(3, 1), hid = from_hidden.chunk(3, 1);
+  const Tensor reset = (in[0] + hid[0]).sigmoid(), update = (in[1] + hid[1]).sigmoid();
+  const Tensor fresh = (in[2] + reset * hid[2]).tanh();
+  const Tensor hy = fresh + update * (hx - fresh);
+  return {kernel.out(hy), kernel.out(at::cat({reset, update, fresh, hx, hid[2]}, 1))};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad_hy, const Tensor& workspace,
+                                                                     bool has_bias) {
+  AsKernel kernel(grad_hy);
+  const auto saved = kernel.in(workspace).chunk(5, 1);
+  const Tensor &reset = saved[0], &update = saved[1], &fresh = saved[2], &hx = saved[3], &hidden = saved[4];
+  const Tensor grad = kernel.in(grad_hy);
+  const Tensor grad_update = grad * (hx - fresh) * (1 - update) * update;
+  const Tensor grad_fresh = grad * (1 - update) * (1 - fresh * fresh);
+  const Tensor grad_reset = grad_fresh * hidden * (1 - reset) * reset;
+  const Tensor into_input = at::cat({grad_reset, grad_update, grad_fresh}, 1);
+  const Tensor into_hidden = at::cat({grad_reset, grad_update, grad_fresh * reset}, 1);
+  return {kernel.out(into_input), kernel.out(into_hidden), kernel.out(grad * update),
+          kernel.out(has_bias ? into_input.sum(0) : Tensor()), kernel.out(has_bias ? into_hidden.sum(0) : Tensor())};
+}
+
+}  // namespace
+
+/// Registers the operators of this file and notes their names.
+void add_cuda_only_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
+  const auto add = [&](const char* name, auto&& function) {
+    library.impl(name, std::forward<decltype(function)>(function));
+    done.insert(name);
+  };
+  add("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
+  add("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  add("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+}
+
+}  // namespace locus::bridge

@@ -1,0 +1,271 @@
+// The kernels of the simulated devices. One boxed kernel serves nearly all operators: operands are
+// seen at their host addresses, PyTorch's CPU kernel runs, results are handed back as device tensors.
+// No arithmetic here (cells.cc has the few operators that exist for CUDA only).
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+#include <torch/library.h>
+
+#include "locus/bridge/check.h"
+#include "locus/bridge/generator.h"
+#include "locus/bridge/kernels.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/origins.h"
+#include "locus/bridge/plan.h"
+#include "locus/bridge/special.h"
+#include "locus/bridge/state.h"
+
+namespace locus::bridge {
+namespace {
+
+using at::Tensor;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::IValue;
+using torch::jit::Stack;
+
+/// An operand on a simulated device, and the CPU tensor that stands for it during the call.
+struct Operand {
+  Tensor device;
+  Tensor host;  ///< kept only where the kernel may change sizes (written operands)
+  c10::TensorImpl* host_impl;
+  c10::StorageImpl* host_storage;
+};
+using Operands = c10::SmallVector<Operand, 6>;
+
+/// What must not see the calls that a CPU kernel makes inside.
+const DispatchKeySet kAboveKernels =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
+
+[[noreturn]] void refuse(const OperatorPlan& plan, const char* why) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "locus: the operator '", plan.name, "' is not simulated: ", why,
+      " Run this part on the CPU (x.cpu()), or guard it so that it is skipped where no real GPU is present.");
+}
+
+/// Calls `visit(Tensor&)` on each defined tensor of an argument; a true return value writes the tensor back.
+template <class Visit>
+void visit_tensors(ArgumentKind kind, IValue& value, Visit&& visit) {
+  if (kind == ArgumentKind::kTensor) {
+    if (!value.isTensor()) return;
+    Tensor t = std::move(value).toTensor();
+    if (t.defined()) visit(t);
+    value = std::move(t);
+  } else if (kind == ArgumentKind::kTensorList) {
+    if (!value.isTensorList()) return;
+    c10::List<Tensor> fresh;
+    auto list = std::move(value).toTensorList();
+    fresh.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      Tensor t = list.get(i);
+      if (t.defined()) visit(t);
+      fresh.push_back(std::move(t));
+    }
+    value = std::move(fresh);
+  } else if (kind == ArgumentKind::kOptionalTensorList) {
+    if (!value.isOptionalTensorList()) return;
+    c10::List<std::optional<Tensor>> fresh;
+    auto list = std::move(value).toOptionalTensorList();
+    fresh.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      std::optional<Tensor> t = list.get(i);
+      if (t.has_value() && t->defined()) visit(*t);
+      fresh.push_back(std::move(t));
+    }
+    value = std::move(fresh);
+  }
+}
+
+class HostCall {
+ public:
+  HostCall(const c10::OperatorHandle& op, const OperatorPlan& plan, Stack* stack, bool dispatch_by_operands)
+      : op_(op),
+        plan_(plan),
+        stack_(stack),
+        base_(stack->size() - plan.arguments.size()),
+        dispatch_by_operands_(dispatch_by_operands) {}
+
+  void run() {
+    check_operands(plan_, op_, *stack_, base_);
+    find_device();
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      const Argument& argument = plan_.arguments[i];
+      if (argument.kind == ArgumentKind::kOther) continue;
+      bring_to_host(argument, (*stack_)[base_ + i]);
+    }
+    call();
+    for (auto& operand : operands_) {
+      if (operand.host.defined()) follow_metadata(operand);
+    }
+    const size_t returns = op_.schema().returns().size();
+    for (size_t i = stack_->size() - returns; i < stack_->size(); ++i) bring_to_device((*stack_)[i]);
+  }
+
+ private:
+  /// The device of the call: that of its CUDA operands, else the one named, else the current one.
+  void find_device() {
+    for (size_t i = 0; i < plan_.arguments.size() && device_ < 0; ++i) {
+      const IValue& value = (*stack_)[base_ + i];
+      if (value.isTensor()) {
+        const Tensor& t = value.toTensor();
+        if (is_simulated(t)) device_ = t.device().index();
+      } else if (plan_.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
+        const auto list = value.toTensorList();
+        for (size_t k = 0; k < list.size() && device_ < 0; ++k) {
+          const Tensor t = list.get(k);
+          if (is_simulated(t)) device_ = t.device().index();
+        }
+      } else if (value.isDevice() && value.toDevice().is_cuda()) {
+        device_ = resolve_device(value.toDevice());
+      }
+    }
+    if (device_ < 0) device_ = t_current_device;
+  }
+
+  void bring_to_host(const Argument& argument, IValue& value) {
+    if (argument.kind == ArgumentKind::kDevice) {
+      if (value.isDevice() && value.toDevice().is_cuda()) value = c10::Device(c10::kCPU);
+    } else if (argument.kind == ArgumentKind::kGenerator) {
+      if (value.isGenerator() && value.toGenerator().defined()) {
+        value = cpu_generator_of(value.toGenerator());
+      } else if (plan_.draws) {
+        value = cpu_generator_of(default_generator(device_));
+      }
+    } else {
+      visit_tensors(argument.kind, value, [&](Tensor& t) {
+        if (is_simulated(t)) t = to_host(std::move(t), argument.written);
+      });
+    }
+  }
+
+  Tensor to_host(Tensor&& t, bool written) {
+    if (!is_plain(t)) {
+      dispatch_by_operands_ = true;
+      Tensor host = special_to_host(t, [this](const Tensor& part) { return to_host(Tensor(part), false); });
+      operands_.push_back({std::move(t), written ? host : Tensor(), host.unsafeGetTensorImpl(), nullptr});
+      return host;
+    }
+    for (auto& known : operands_) {
+      if (known.device.is_same(t) && known.host.defined()) return known.host;
+    }
+    Tensor host = host_alias(t);
+    auto* impl = host.unsafeGetTensorImpl();
+    operands_.push_back(
+        {std::move(t), written ? host : Tensor(), impl, impl->unsafe_storage().unsafeGetStorageImpl()});
+    return host;
+  }
+
+  void call() {
+    KernelScope scope(device_);
+    c10::impl::ExcludeDispatchKeyGuard below(kAboveKernels);
+    if (plan_.draws && plan_.generator < 0) {
+      BorrowDefaultGenerator borrowed(device_);
+      call_host_kernel();
+    } else {
+      call_host_kernel();
+    }
+  }
+
+  void call_host_kernel() {
+    if (dispatch_by_operands_) {
+      op_.callBoxed(stack_);
+    } else {
+      op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+    }
+  }
+
+  /// resize_ and out= may have given the host twin other sizes or other memory.
+  void follow_metadata(Operand& operand) {
+    if (!is_plain(operand.device)) {
+      return special_follow(operand.device, operand.host, [this](Tensor part) { return to_device(std::move(part)); });
+    }
+    c10::TensorImpl* device = operand.device.unsafeGetTensorImpl();
+    c10::TensorImpl* host = operand.host.unsafeGetTensorImpl();
+    const auto& host_storage = host->unsafe_storage();
+    c10::StorageImpl* device_storage = device->unsafe_storage().unsafeGetStorageImpl();
+    follow_host(*device_storage, host_storage.getWeakStorageImpl().lock(), operand.device.device().index());
+    if (device->sizes() != host->sizes() || device->strides() != host->strides() ||
+        device->storage_offset() != host->storage_offset()) {
+      device->set_sizes_and_strides(host->sizes(), host->strides());
+      device->set_storage_offset(host->storage_offset());
+    }
+  }
+
+  void bring_to_device(IValue& value) {
+    if (value.isTensor()) {
+      Tensor t = std::move(value).toTensor();
+      value = to_device(std::move(t));
+    } else if (value.isTensorList()) {
+      auto list = std::move(value).toTensorList();
+      c10::List<Tensor> fresh;
+      fresh.reserve(list.size());
+      for (size_t i = 0; i < list.size(); ++i) fresh.push_back(to_device(list.extract(i)));
+      value = std::move(fresh);
+    }
+  }
+
+  Tensor to_device(Tensor&& t) {
+    if (!t.defined() || !t.device().is_cpu()) return std::move(t);
+    c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+    if (!is_plain(t)) {
+      for (auto& operand : operands_) {
+        if (operand.host_impl == impl) return operand.device;
+      }
+      return special_to_device(t, device_, [this](Tensor part) { return to_device(std::move(part)); });
+    }
+    c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    for (auto& operand : operands_) {
+      if (operand.host_impl == impl) return operand.device;
+    }
+    for (auto& operand : operands_) {
+      if (operand.host_storage == storage && storage->data() != nullptr) {
+        return adopt_tensor(std::move(t), device_storage_of(operand.device));
+      }
+    }
+    for (auto& [host, device] : adopted_) {
+      if (host == storage) return adopt_tensor(std::move(t), device);
+    }
+    auto device = adopt_storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), device_);
+    adopted_.emplace_back(storage, device);
+    return adopt_tensor(std::move(t), device);
+  }
+
+  static c10::intrusive_ptr<c10::StorageImpl> device_storage_of(const Tensor& t) {
+    return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+        t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  }
+
+  const c10::OperatorHandle& op_;
+  const OperatorPlan& plan_;
+  Stack* stack_;
+  size_t base_;
+  int device_ = -1;
+  Operands operands_;
+  c10::SmallVector<std::pair<c10::StorageImpl*, c10::intrusive_ptr<c10::StorageImpl>>, 2> adopted_;
+  bool dispatch_by_operands_;  ///< sparse operands or results: PyTorch picks the CPU kernel
+};
+
+}  // namespace
+
+namespace {
+
+void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_operands) {
+  const OperatorPlan& plan = plan_of(op);
+  if (!plan.has_host_kernel) refuse(plan, "PyTorch has it for real CUDA devices only.");
+  OperatorScope scope(plan.number);
+  HostCall(op, plan, stack, dispatch_by_operands).run();
+}
+
+}  // namespace
+
+void simulated_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) { run_on_host(op, stack, false); }
+void simulated_special_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
+  run_on_host(op, stack, true);
+}
+void refusing_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack*) {
+  refuse(plan_of(op), "PyTorch has it for real CUDA devices only.");
+}
+
+}  // namespace locus::bridge

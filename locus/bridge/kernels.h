@@ -1,0 +1,16 @@
+// The boxed kernels behind dispatch key CUDA, for whoever registers them.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace locus::bridge {
+
+/// Runs PyTorch's CPU kernel of the operator on the operands' host addresses.
+void simulated_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// The same for sparse tensors.
+void simulated_special_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Says by name that the operator is not simulated.
+void refusing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+}  // namespace locus::bridge

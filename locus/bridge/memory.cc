@@ -1,0 +1,283 @@
+// See memory.h. Hot path: everything here runs for each operand of each simulated kernel.
+#include "locus/bridge/memory.h"
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/TensorImpl.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "locus/bridge/compat.h"
+#include "locus/bridge/origins.h"
+
+namespace locus::bridge {
+namespace {
+
+c10::Allocator* g_plain_cpu_allocator = nullptr;
+
+void release_chunk(void* host) { machine().arena().release(host); }
+
+/// Frees memory of either kind: what raw_deallocate() needs, which knows only the pointer.
+void release_any(void* pointer) {
+  if (pointer == nullptr) return;
+  if (machine().arena().is_host(pointer)) return release_chunk(pointer);
+  g_plain_cpu_allocator->raw_deleter()(pointer);
+}
+
+c10::DataPtr allocate_chunk(size_t bytes, int device) {
+  if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
+  // A result larger than the whole card can't fit whatever else is freed: refuse before the host's memory is spent.
+  auto& memory = machine().memory(device);
+  void* host = bytes <= memory.capacity() ? machine().arena().allocate(device, bytes) : nullptr;
+  if (host == nullptr) {
+    sim::OutOfMemory why;
+    why.requested = bytes;
+    why.device = device;
+    why.capacity = memory.capacity();
+    why.free = memory.free_bytes();
+    why.allocated = static_cast<size_t>(memory.allocated());
+    why.reserved = static_cast<size_t>(memory.reserved());
+    raise_out_of_memory(sim::out_of_memory_message(why));
+  }
+  return {host, host, &release_chunk, c10::Device(c10::kCPU)};
+}
+
+class HostAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    if (t_kernel_device < 0) return g_plain_cpu_allocator->allocate(bytes);
+    return allocate_chunk(bytes, t_kernel_device);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release_any; }
+  bool is_simple_data_ptr(const c10::DataPtr& p) const override { return p.get() == p.get_context(); }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+HostAllocator g_host_allocator;
+
+void free_block(void* context) {
+  auto* block = static_cast<DeviceBlock*>(context);
+  if (block->account != nullptr && !in_bad_fork()) machine().memory(block->device).free(block->account);
+  delete block;
+}
+
+/// Books `host` as memory of `device`; raises OutOfMemoryError where a card would.
+c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device) {
+  const c10::Device where(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+  void* data = host->mutable_data();
+  if (data == nullptr) return {nullptr, where};
+  sim::OutOfMemory why;
+  auto* account = machine().memory(device).allocate(host->nbytes(), current_stream(device), &why);
+  if (account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
+  label_new_memory(data);
+  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device}, &free_block, where};
+}
+
+c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPtr&& data) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(data),
+                                               &g_host_allocator, /*resizable=*/true);
+}
+
+c10::intrusive_ptr<c10::StorageImpl> make_device_storage(c10::intrusive_ptr<c10::StorageImpl> host, int device) {
+  const size_t bytes = host->nbytes();
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                               account_for(std::move(host), device), device_allocator(),
+                                               /*resizable=*/true);
+}
+
+#if LOCUS_HAS_DEVICE_ALLOCATOR
+using DeviceAllocatorBase = c10::DeviceAllocator;
+using c10::CachingDeviceAllocator::DeviceStats;
+#else
+using DeviceAllocatorBase = c10::Allocator;
+#endif
+
+class SimulatedAllocator final : public DeviceAllocatorBase {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    const int device = t_current_device;
+    return account_for(make_host_storage(bytes, allocate_chunk(bytes, device)), device);
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    auto& arena = machine().arena();
+    if (arena.is_device(to)) to = arena.host_address(to);
+    if (arena.is_device(from)) from = arena.host_address(from);
+    std::memmove(to, from, bytes);
+  }
+#if LOCUS_HAS_DEVICE_ALLOCATOR
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override {
+    for (int i = 0; i < machine().devices(); ++i) machine().memory(i).empty_cache();
+    machine().arena().trim();
+  }
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  void resetAccumulatedStats(c10::DeviceIndex device) override { machine().memory(device).reset_accumulated(); }
+  void resetPeakStats(c10::DeviceIndex device) override { machine().memory(device).reset_peak(); }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) {
+    return {machine().memory(device).free_bytes(), machine().memory(device).capacity()};
+  }
+#endif
+};
+SimulatedAllocator* g_device_allocator = nullptr;
+
+#if LOCUS_HAS_DEVICE_ALLOCATOR
+DeviceStats SimulatedAllocator::getDeviceStats(c10::DeviceIndex device) {
+  const sim::MemoryStats from = machine().memory(device).stats();
+  DeviceStats to;
+  const auto copy_stat = [](const sim::Stat& a, auto& b) {
+    b.current = a.current, b.peak = a.peak, b.allocated = a.allocated, b.freed = a.freed;
+  };
+  const auto copy = [&](const sim::StatArray& a, auto& b) {
+    copy_stat(a.all, b[0]), copy_stat(a.small_pool, b[1]), copy_stat(a.large_pool, b[2]);
+  };
+  copy(from.allocation, to.allocation), copy(from.segment, to.segment), copy(from.active, to.active);
+  copy(from.inactive_split, to.inactive_split), copy(from.allocated_bytes, to.allocated_bytes);
+  copy(from.reserved_bytes, to.reserved_bytes), copy(from.active_bytes, to.active_bytes);
+  copy(from.inactive_split_bytes, to.inactive_split_bytes), copy(from.requested_bytes, to.requested_bytes);
+  to.num_alloc_retries = from.num_alloc_retries, to.num_ooms = from.num_ooms;
+  to.num_device_alloc = from.num_device_alloc, to.num_device_free = from.num_device_free;
+  return to;
+}
+#endif
+
+/// Pinned host memory: ordinary memory whose ranges are remembered.
+class PinnedAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    c10::DataPtr plain = g_plain_cpu_allocator->allocate(bytes);
+    if (plain.get() == nullptr) return plain;
+    std::lock_guard<std::mutex> lock(mutex_);
+    ranges_[plain.get()] = bytes;
+    return {plain.get(), plain.release_context(), &release, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+  bool contains(const void* p) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto next = ranges_.upper_bound(p);
+    if (next == ranges_.begin()) return false;
+    auto [begin, bytes] = *std::prev(next);
+    return static_cast<const char*>(p) < static_cast<const char*>(begin) + bytes;
+  }
+
+ private:
+  static void release(void* p);
+  std::mutex mutex_;
+  std::map<const void*, size_t> ranges_;
+};
+PinnedAllocator& pinned() {
+  static auto* allocator = new PinnedAllocator;  // never destroyed: tensors may be freed after exit handlers ran
+  return *allocator;
+}
+void PinnedAllocator::release(void* p) {
+  {
+    std::lock_guard<std::mutex> lock(pinned().mutex_);
+    pinned().ranges_.erase(p);
+  }
+  g_plain_cpu_allocator->raw_deleter()(p);
+}
+
+/// Reaches the two protected fields that make a tensor a tensor of another device.
+struct TensorFields : c10::TensorImpl {
+  static c10::DispatchKeySet& key_set(c10::TensorImpl& impl) { return impl.*(&TensorFields::key_set_); }
+  static std::optional<c10::Device>& device(c10::TensorImpl& impl) { return impl.*(&TensorFields::device_opt_); }
+  static c10::Storage& storage(c10::TensorImpl& impl) { return impl.*(&TensorFields::storage_); }
+};
+
+constexpr auto kBitKeys = c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+}  // namespace
+
+DeviceBlock* block_of(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = storage.data_ptr();
+  return data.get_deleter() == &free_block ? static_cast<DeviceBlock*>(data.get_context()) : nullptr;
+}
+
+c10::Allocator* device_allocator() { return g_device_allocator; }
+c10::Allocator* host_allocator() { return &g_host_allocator; }
+c10::Allocator* pinned_allocator() { return &pinned(); }
+bool is_pinned(const void* data) { return pinned().contains(data); }
+
+void install_allocators() {
+  if (g_plain_cpu_allocator != nullptr) return;
+  g_plain_cpu_allocator = c10::GetCPUAllocator();
+  g_device_allocator = new SimulatedAllocator;
+  c10::SetAllocator(c10::kCPU, &g_host_allocator, /*priority=*/200);
+  c10::SetAllocator(c10::kCUDA, g_device_allocator, /*priority=*/200);
+}
+
+c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device) {
+  return make_device_storage(make_host_storage(bytes, allocate_chunk(bytes, device)), device);
+}
+
+c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device) {
+  const void* data = host->data();
+  if (data == nullptr || (machine().arena().is_host(data) && machine().arena().device_of(data) == device)) {
+    return make_device_storage(host, device);
+  }
+  // Memory that was not born on the device (a cached constant, a mapped file): one copy brings it there.
+  auto storage = new_device_storage(host->nbytes(), device);
+  std::memcpy(block_of(*storage)->host->mutable_data(), data, host->nbytes());
+  return storage;
+}
+
+c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device_storage) {
+  if (DeviceBlock* block = block_of(device_storage)) return block->host;
+  TORCH_CHECK(device_storage.data() == nullptr,
+              "locus: this CUDA tensor's memory was not made by a simulated device (foreign pointer)");
+  return make_host_storage(0, c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
+}
+
+void follow_host(c10::StorageImpl& device_storage, const c10::intrusive_ptr<c10::StorageImpl>& host, int device) {
+  if (device_storage.nbytes() == host->nbytes()) {
+    DeviceBlock* block = block_of(device_storage);
+    if (block == nullptr ? host->data() == nullptr
+                         : device_storage.data() == machine().arena().device_address(host->data())) {
+      return;
+    }
+  }
+  device_storage.set_data_ptr_noswap(account_for(host, device));
+  device_storage.set_nbytes(host->nbytes());
+}
+
+at::Tensor host_alias(const at::Tensor& t) {
+  c10::TensorImpl* source = t.unsafeGetTensorImpl();
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(host_storage(*TensorFields::storage(*source).unsafeGetStorageImpl())),
+      c10::DispatchKeySet(c10::DispatchKey::CPU), source->dtype());
+  impl->set_sizes_and_strides(source->sizes(), source->strides());
+  impl->set_storage_offset(source->storage_offset());
+  const auto bits = source->key_set() & kBitKeys;
+  if (!bits.empty()) TensorFields::key_set(*impl) = TensorFields::key_set(*impl) | bits;
+  return at::Tensor(std::move(impl));
+}
+
+at::Tensor adopt_tensor(at::Tensor&& host, const c10::intrusive_ptr<c10::StorageImpl>& device_storage) {
+  c10::TensorImpl* impl = host.unsafeGetTensorImpl();
+  const c10::Device device = device_storage->device();
+  if (host.use_count() == 1 && impl->unsafe_storage().unsafeGetStorageImpl() != nullptr) {
+    TensorFields::storage(*impl) = c10::Storage(device_storage);
+    impl->_change_backend_component_keys(device);
+    TensorFields::device(*impl) = device;
+    return std::move(host);
+  }
+  auto made = c10::make_intrusive<c10::TensorImpl>(c10::Storage(device_storage),
+                                                   c10::DispatchKeySet(c10::DispatchKey::CUDA), impl->dtype());
+  made->set_sizes_and_strides(impl->sizes(), impl->strides());
+  made->set_storage_offset(impl->storage_offset());
+  const auto bits = impl->key_set() & kBitKeys;
+  if (!bits.empty()) TensorFields::key_set(*made) = TensorFields::key_set(*made) | bits;
+  return at::Tensor(std::move(made));
+}
+
+at::Tensor empty_on_device(c10::IntArrayRef size, c10::IntArrayRef stride, caffe2::TypeMeta dtype, int device) {
+  const size_t bytes = at::detail::computeStorageNbytes(size, stride, dtype.itemsize());
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(new_device_storage(bytes, device)),
+                                                   c10::DispatchKeySet(c10::DispatchKey::CUDA), dtype);
+  impl->set_sizes_and_strides(size, stride);
+  return at::Tensor(std::move(impl));
+}
+
+}  // namespace locus::bridge

@@ -1,0 +1,49 @@
+// Tensors on simulated devices: a CUDA storage whose data pointer is a device address, and the
+// CPU storage at the twin address that kernels work on. Conversions between the two cost no copy.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+
+#include "locus/bridge/state.h"
+
+namespace locus::bridge {
+
+/// Context of every DataPtr that Locus makes for a simulated device.
+struct DeviceBlock {
+  c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
+  sim::CachingModel::Block* account;          ///< what the card's allocator would hold for it
+  int device;
+};
+
+/// The block behind a storage, or nullptr (no memory, or memory that is not ours).
+DeviceBlock* block_of(const c10::StorageImpl& storage);
+
+/// The allocator for kCUDA: memory is unreadable at the address it returns.
+c10::Allocator* device_allocator();
+/// The CPU allocator while simulating: device memory inside a kernel, PyTorch's own elsewhere.
+c10::Allocator* host_allocator();
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* data);
+/// Puts host_allocator() in front of PyTorch's CPU allocator and registers device_allocator().
+void install_allocators();
+
+/// A device storage of `bytes`, memory included. Raises OutOfMemoryError as PyTorch would.
+c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device);
+/// A device storage over a host storage that a kernel has just made (copied first when it is not device memory).
+c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device);
+/// The CPU storage at the twin address of a device storage.
+c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device_storage);
+/// After a kernel re-allocated the host twin (resize_): the device storage follows.
+void follow_host(c10::StorageImpl& device_storage, const c10::intrusive_ptr<c10::StorageImpl>& host, int device);
+
+/// The CPU tensor at the twin address: same sizes, strides, offset and bits; no autograd.
+at::Tensor host_alias(const at::Tensor& device_tensor);
+/// Turns a CPU tensor that a kernel has made into a tensor of `device`, re-using the object when nobody else holds it.
+at::Tensor adopt_tensor(at::Tensor&& host, const c10::intrusive_ptr<c10::StorageImpl>& device_storage);
+/// An uninitialised tensor on a device.
+at::Tensor empty_on_device(c10::IntArrayRef size, c10::IntArrayRef stride, caffe2::TypeMeta dtype, int device);
+
+inline bool is_simulated(const at::TensorBase& t) { return t.defined() && t.device().type() == c10::DeviceType::CUDA; }
+
+}  // namespace locus::bridge

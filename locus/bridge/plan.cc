@@ -1,0 +1,81 @@
+// See plan.h.
+#include "locus/bridge/plan.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "locus/bridge/origins.h"
+#include "locus/bridge/rules.h"
+#include "locus/engine/intern.h"
+
+namespace locus::bridge {
+namespace {
+
+constexpr size_t kBuckets = size_t{1} << 14;  // PyTorch has about 3,500 operators
+struct Entry {
+  const c10::FunctionSchema* schema;
+  OperatorPlan plan;
+};
+std::array<std::atomic<Entry*>, kBuckets> g_plans{};
+std::mutex g_mutex;
+
+ArgumentKind kind_of(const c10::TypePtr& type) {
+  const std::string text = type->str();
+  if (text == "Tensor" || text == "Tensor?" || text == "Optional[Tensor]") return ArgumentKind::kTensor;
+  if (text == "Tensor[]" || text == "List[Tensor]") return ArgumentKind::kTensorList;
+  if (text == "Tensor?[]" || text == "List[Optional[Tensor]]") return ArgumentKind::kOptionalTensorList;
+  if (text.find("Generator") != std::string::npos) return ArgumentKind::kGenerator;
+  if (text == "Device" || text == "Device?" || text == "Optional[Device]") return ArgumentKind::kDevice;
+  return ArgumentKind::kOther;
+}
+
+OperatorPlan make_plan(const c10::OperatorHandle& op) {
+  OperatorPlan plan;
+  const auto& schema = op.schema();
+  plan.name = schema.name();
+  if (!schema.overload_name().empty()) plan.name += "." + schema.overload_name();
+  plan.number = operator_number(plan.name);
+  for (const auto& argument : schema.arguments()) {
+    Argument a;
+    a.kind = kind_of(argument.type());
+    a.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    if (a.kind == ArgumentKind::kGenerator) plan.generator = static_cast<int>(plan.arguments.size());
+    plan.arguments.push_back(a);
+  }
+  plan.draws = op.hasTag(at::Tag::nondeterministic_seeded);
+  plan.has_host_kernel = op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  plan.rule = rule_for(plan.name, schema);
+  return plan;
+}
+
+size_t bucket_of(const c10::FunctionSchema* schema) {
+  return engine::mix(reinterpret_cast<std::uintptr_t>(schema)) & (kBuckets - 1);
+}
+
+}  // namespace
+
+const OperatorPlan& plan_of(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema* schema = &op.schema();
+  size_t slot = bucket_of(schema);
+  for (Entry* entry; (entry = g_plans[slot].load(std::memory_order_acquire)) != nullptr; slot = (slot + 1) & (kBuckets - 1)) {
+    if (entry->schema == schema) return entry->plan;
+  }
+  std::lock_guard<std::mutex> lock(g_mutex);
+  auto* fresh = new Entry{schema, make_plan(op)};  // kept for good: operators are
+  for (slot = bucket_of(schema); g_plans[slot].load() != nullptr; slot = (slot + 1) & (kBuckets - 1)) {
+    if (g_plans[slot].load()->schema == schema) {
+      delete fresh;
+      return g_plans[slot].load()->plan;
+    }
+  }
+  g_plans[slot].store(fresh, std::memory_order_release);
+  return fresh->plan;
+}
+
+}  // namespace locus::bridge

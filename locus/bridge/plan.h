@@ -1,0 +1,35 @@
+// What Locus needs to know of an operator to simulate and to check it, worked out once per operator.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "locus/engine/origin.h"
+#include "locus/engine/rule.h"
+
+namespace locus::bridge {
+
+enum class ArgumentKind : uint8_t { kOther, kTensor, kTensorList, kOptionalTensorList, kGenerator, kDevice };
+
+struct Argument {
+  ArgumentKind kind = ArgumentKind::kOther;
+  bool written = false;  ///< in-place or out=
+};
+
+struct OperatorPlan {
+  std::string name;  ///< "aten::add.Tensor"
+  engine::OperatorId number = 0;
+  std::vector<Argument> arguments;
+  int generator = -1;         ///< position of the generator argument, or -1
+  bool draws = false;         ///< uses random numbers
+  bool has_host_kernel = false;
+  engine::OperatorRule rule;  ///< which operands may be on which device
+};
+
+/// The plan of an operator; made at its first call, lock-free afterwards.
+const OperatorPlan& plan_of(const c10::OperatorHandle& op);
+
+}  // namespace locus::bridge

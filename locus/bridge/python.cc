@@ -1,0 +1,216 @@
+// The module locus._bridge: what the Python package may ask of the C++ side. No logic of its own.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Storage.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include "locus/bridge/compat.h"
+#include "locus/bridge/generator.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/origins.h"
+#include "locus/bridge/plan.h"
+#include "locus/bridge/state.h"
+
+namespace py = pybind11;
+
+namespace locus::bridge {
+namespace {
+
+int g_operators = 0;
+
+void need_machine() {
+  TORCH_CHECK(simulating(), "locus: no devices are simulated in this process; call locus.simulate() first");
+}
+int device_argument(int device) {
+  need_machine();
+  if (device < 0) return t_current_device;
+  check_device_index(device);
+  return device;
+}
+
+void simulate(int devices, size_t memory_bytes, bool shared) {
+  const bool first = !simulating();
+  install_backend({devices, memory_bytes}, shared);
+  if (!first) return;
+  g_operators = install_kernels();
+  install_fault_handler();
+}
+
+py::dict properties(int device) {
+  const auto& p = machine().properties(device_argument(device));
+  py::dict d;
+  d["name"] = p.name, d["major"] = p.major, d["minor"] = p.minor;
+  d["multi_processor_count"] = p.multi_processor_count, d["total_memory"] = p.total_memory;
+  d["warp_size"] = p.warp_size, d["max_threads_per_multi_processor"] = p.max_threads_per_multi_processor;
+  d["regs_per_multiprocessor"] = p.regs_per_multiprocessor;
+  d["shared_memory_per_block"] = p.shared_memory_per_block;
+  d["shared_memory_per_block_optin"] = p.shared_memory_per_block_optin;
+  d["shared_memory_per_multiprocessor"] = p.shared_memory_per_multiprocessor;
+  d["L2_cache_size"] = p.l2_cache_size, d["is_integrated"] = p.is_integrated;
+  d["is_multi_gpu_board"] = p.is_multi_gpu_board, d["uuid"] = p.uuid, d["gcnArchName"] = "";
+  d["pci_bus_id"] = p.pci_bus_id, d["pci_device_id"] = p.pci_device_id, d["pci_domain_id"] = p.pci_domain_id;
+  d["clock_rate"] = p.clock_rate_khz, d["memory_clock_rate"] = p.memory_clock_rate_khz;
+  d["memory_bus_width"] = p.memory_bus_width;
+  return d;
+}
+
+py::dict stat_dict(const sim::Stat& stat) {
+  py::dict d;
+  d["current"] = stat.current, d["peak"] = stat.peak, d["allocated"] = stat.allocated, d["freed"] = stat.freed;
+  return d;
+}
+py::dict stat_dict(const sim::StatArray& stats) {
+  py::dict d;
+  d["all"] = stat_dict(stats.all), d["small_pool"] = stat_dict(stats.small_pool), d["large_pool"] = stat_dict(stats.large_pool);
+  return d;
+}
+
+/// The layout of torch._C._cuda_memoryStats().
+py::dict memory_stats(int device) {
+  const sim::MemoryStats s = machine().memory(device_argument(device)).stats();
+  py::dict d;
+  d["allocation"] = stat_dict(s.allocation), d["segment"] = stat_dict(s.segment), d["active"] = stat_dict(s.active);
+  d["inactive_split"] = stat_dict(s.inactive_split), d["allocated_bytes"] = stat_dict(s.allocated_bytes);
+  d["reserved_bytes"] = stat_dict(s.reserved_bytes), d["active_bytes"] = stat_dict(s.active_bytes);
+  d["inactive_split_bytes"] = stat_dict(s.inactive_split_bytes), d["requested_bytes"] = stat_dict(s.requested_bytes);
+  d["oversize_allocations"] = stat_dict(s.oversize_allocations), d["oversize_segments"] = stat_dict(s.oversize_segments);
+  d["num_alloc_retries"] = s.num_alloc_retries, d["num_ooms"] = s.num_ooms, d["max_split_size"] = s.max_split_size;
+  d["num_sync_all_streams"] = s.num_sync_all_streams, d["num_device_alloc"] = s.num_device_alloc;
+  d["num_device_free"] = s.num_device_free;
+  return d;
+}
+
+py::list memory_snapshot() {
+  py::list all;
+  for (int i = 0; i < machine().devices(); ++i) {
+    for (const auto& segment : machine().memory(i).snapshot()) {
+      py::dict d;
+      d["device"] = i, d["address"] = segment.address, d["total_size"] = segment.total;
+      d["allocated_size"] = segment.allocated, d["active_size"] = segment.active, d["stream"] = segment.stream;
+      d["segment_type"] = segment.large ? "large" : "small", d["segment_pool_id"] = py::make_tuple(0, 0);
+      d["is_expandable"] = false, d["frames"] = py::list();
+      size_t requested = 0;
+      py::list blocks;
+      for (const auto& block : segment.blocks) {
+        py::dict b;
+        b["address"] = block.address, b["size"] = block.size, b["requested_size"] = block.requested;
+        b["state"] = block.active ? "active_allocated" : "inactive", b["frames"] = py::list();
+        requested += block.active ? block.requested : 0;
+        blocks.append(std::move(b));
+      }
+      d["requested_size"] = requested, d["blocks"] = std::move(blocks);
+      all.append(std::move(d));
+    }
+  }
+  return all;
+}
+
+void empty_cache() {
+  need_machine();
+  for (int i = 0; i < machine().devices(); ++i) machine().memory(i).empty_cache();
+  machine().arena().trim();
+}
+
+py::tuple stream_tuple(int64_t id, int device) {
+  return py::make_tuple(id, device, static_cast<int64_t>(c10::DeviceType::CUDA));
+}
+
+py::object new_storage(size_t bytes, int device) {
+  return py::reinterpret_steal<py::object>(THPStorage_Wrap(c10::Storage(new_device_storage(bytes, device_argument(device)))));
+}
+
+std::unordered_map<uint64_t, c10::DataPtr>& raw_blocks() {
+  static auto* blocks = new std::unordered_map<uint64_t, c10::DataPtr>;
+  return *blocks;
+}
+uint64_t raw_alloc(size_t bytes, int64_t) {
+  need_machine();
+  c10::DataPtr data = device_allocator()->allocate(bytes);
+  const auto address = reinterpret_cast<uint64_t>(data.get());
+  raw_blocks().emplace(address, std::move(data));
+  return address;
+}
+void raw_delete(uint64_t address) { raw_blocks().erase(address); }
+
+py::tuple place_tuple(engine::SiteId site) {
+  const Place place = place_of(site);
+  return py::make_tuple(place.file != nullptr ? place.file : "", place.line, place.function != nullptr ? place.function : "");
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_bridge, m) {
+  m.doc() = "Locus's C++ side: simulated CUDA devices for PyTorch.";
+  m.attr("torch_version") = TORCH_VERSION;
+  m.def("set_library_folders", [](const std::vector<std::string>& folders) {
+    std::vector<const char*> raw;
+    for (const auto& folder : folders) raw.push_back(folder.c_str());
+    set_library_folders(raw.data(), static_cast<int>(raw.size()));
+    check_frame_layout();
+  });
+  m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false);
+  m.def("devices", [] { return simulating() ? machine().devices() : -1; });
+  m.def("get_device", [] { return t_current_device; });
+  m.def("set_device", [](int device) {
+    if (device < 0) return;
+    check_device_index(device);
+    t_current_device = device;
+  });
+  const auto exchange = [](int device) {
+    const int old = t_current_device;
+    if (device >= 0) {
+      check_device_index(device);
+      t_current_device = device;
+    }
+    return old;
+  };
+  m.def("exchange_device", exchange);
+  m.def("maybe_exchange_device", exchange);
+  m.def("properties", &properties);
+  m.def("memory_stats", &memory_stats);
+  m.def("memory_info", [](int device) {
+    auto& memory = machine().memory(device_argument(device));
+    return py::make_tuple(memory.free_bytes(), memory.capacity());
+  });
+  m.def("empty_cache", &empty_cache);
+  m.def("reset_peak_memory_stats", [](int device) { machine().memory(device_argument(device)).reset_peak(); });
+  m.def("reset_accumulated_memory_stats", [](int device) { machine().memory(device_argument(device)).reset_accumulated(); });
+  m.def("set_memory_fraction", [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
+  m.def("get_memory_fraction", [](int device) { return machine().memory(device_argument(device)).fraction(); });
+  m.def("memory_snapshot", &memory_snapshot);
+  m.def("raw_alloc", &raw_alloc, py::arg("nbytes"), py::arg("stream") = 0);
+  m.def("raw_delete", &raw_delete);
+  m.def("current_stream", [](int device) {
+    const int index = device_argument(device);
+    return stream_tuple(current_stream(index), index);
+  });
+  m.def("default_stream", [](int device) { return stream_tuple(0, device_argument(device)); });
+  m.def("set_stream", [](int64_t id, int device, int64_t) {
+    set_current_stream(device_argument(device), id);
+    t_current_device = device;
+  });
+  m.def("stream_from_pool", [](int device, int priority) {
+    const int index = device_argument(device);
+    return stream_tuple(machine().streams().from_pool(index, priority), index);
+  });
+  m.def("priority_of", [](int64_t id) { return machine().streams().priority_of(id); });
+  m.def("stream_handle", [](int64_t id, int device) { return machine().streams().native_handle(device_argument(device), id); });
+  m.def("raw_stream", [](int device) {
+    const int index = device_argument(device);
+    return machine().streams().native_handle(index, current_stream(index));
+  });
+  m.def("synchronize", [](int device) { machine().streams().synchronize(device_argument(device)); });
+  m.def("new_storage", &new_storage);
+  m.def("default_generator", [](int device) { return default_generator(device_argument(device)); });
+  m.def("in_bad_fork", &in_bad_fork);
+  m.def("mark_used", &mark_used);
+  m.def("op_counts", [] {
+    py::dict d;
+    d["operators"] = g_operators, d["sites"] = sites().size() - 1, d["origins"] = origins().size() - 1;
+    return d;
+  });
+  m.def("user_site", [] { return place_tuple(user_site()); });
+}
+
+}  // namespace locus::bridge

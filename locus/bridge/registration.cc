@@ -1,0 +1,209 @@
+// Puts the kernels behind dispatch key CUDA: the boxed one for every operator that PyTorch can run on the
+// CPU, hand-written ones for allocation, views and copies.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/copy_ops.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <unordered_set>
+
+#include "locus/bridge/check.h"
+#include "locus/bridge/kernels.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/origins.h"
+#include "locus/bridge/state.h"
+
+namespace locus::bridge {
+namespace {
+
+using at::Tensor;
+using c10::Device;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using std::optional;
+
+caffe2::TypeMeta type_or_default(optional<at::ScalarType> dtype) {
+  return dtype.has_value() ? c10::scalarTypeToTypeMeta(*dtype) : c10::get_default_dtype();
+}
+
+Tensor empty(c10::SymIntArrayRef size, optional<at::ScalarType> dtype, optional<at::Layout>, optional<Device> device,
+             optional<bool> pin_memory, optional<at::MemoryFormat> format) {
+  TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
+  const auto sizes = C10_AS_INTARRAYREF_SLOW(size);
+  for (const int64_t extent : sizes) {
+    TORCH_CHECK(extent >= 0, "Trying to create tensor with negative dimension ", extent, ": ", sizes);
+  }
+  static const engine::OperatorId number = operator_number("aten::empty.memory_format");
+  OperatorScope scope(t_operator != 0 ? t_operator : number);
+  const int index = resolve_device(device.value_or(Device(c10::kCUDA)));
+  const auto type = type_or_default(dtype);
+  c10::SmallVector<int64_t, 6> strides(sizes.size());
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  Tensor t = empty_on_device(sizes, strides, type, index);
+  if (format.has_value() && *format != at::MemoryFormat::Contiguous) {
+    t.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  }
+  return t;
+}
+
+Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optional<at::ScalarType> dtype,
+                     optional<at::Layout>, optional<Device> device, optional<bool>) {
+  static const engine::OperatorId number = operator_number("aten::empty_strided");
+  OperatorScope scope(t_operator != 0 ? t_operator : number);
+  const int index = resolve_device(device.value_or(Device(c10::kCUDA)));
+  return empty_on_device(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), type_or_default(dtype), index);
+}
+
+/// Host to device, device to host, device to device: one copy between host addresses.
+Tensor& copy_(Tensor& self, const Tensor& source, bool) {
+  const Tensor to = is_simulated(self) ? host_alias(self) : self;
+  const Tensor from = is_simulated(source) ? host_alias(source) : source;
+  c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey));
+  Tensor target = to;
+  at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), target, from, false);
+  return self;
+}
+
+Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optional<c10::SymInt> offset) {
+  return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
+                                           offset.has_value() ? optional<int64_t>(offset->expect_int()) : std::nullopt);
+}
+Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
+  return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
+}
+Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
+}
+
+void check_same_device(const Tensor& self, const at::Storage& storage) {
+  TORCH_CHECK(self.device() == storage.device(), "Attempted to set the storage of a tensor on device \"", self.device(),
+              "\" to a storage on different device \"", storage.device(),
+              "\".  This is no longer allowed; the devices must match.");
+}
+Tensor& set_range(Tensor& self, at::Storage storage, c10::SymInt offset, c10::SymIntArrayRef size,
+                  c10::SymIntArrayRef stride) {
+  check_same_device(self, storage);
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->set_storage_offset(offset.expect_int());
+  if (stride.data() == nullptr) {
+    impl->set_sizes_contiguous(C10_AS_INTARRAYREF_SLOW(size));
+  } else {
+    impl->set_sizes_and_strides(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
+  }
+  return self;
+}
+Tensor& set_storage(Tensor& self, at::Storage storage) {
+  check_same_device(self, storage);
+  const auto count = static_cast<int64_t>(storage.nbytes() / self.dtype().itemsize());
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->set_storage_offset(0);
+  impl->set_sizes_contiguous({count});
+  return self;
+}
+Tensor& set_tensor(Tensor& self, const Tensor& source) {
+  if (self.is_same(source)) return self;
+  check_same_device(self, source.storage());
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(source.storage());
+  impl->set_storage_offset(source.storage_offset());
+  impl->set_sizes_and_strides(source.sizes(), source.strides());
+  return self;
+}
+Tensor& set_nothing(Tensor& self) {
+  return set_storage(self, at::Storage(new_device_storage(0, self.device().index())));
+}
+
+void record_stream(Tensor&, at::Stream) {}
+bool no_cudnn_ctc(const Tensor&, const Tensor&, c10::IntArrayRef, c10::IntArrayRef, int64_t) { return false; }
+bool no_cudnn_ctc_tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t) { return false; }
+
+/// PyTorch warns when a kernel is registered twice, which is the point on a CUDA build.
+class Silence final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+}  // namespace
+
+void add_cuda_only_kernels(torch::Library& library, std::unordered_set<std::string>& done);
+
+int install_kernels() {
+  static Silence silence;
+  c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  static auto* aten = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::CUDA, __FILE__, __LINE__);
+  static auto* any = new torch::Library(torch::Library::IMPL, "_", DispatchKey::CUDA, __FILE__, __LINE__);
+  static auto* sparse = new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCUDA, __FILE__, __LINE__);
+  static auto* compressed = new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
+
+  std::unordered_set<std::string> done;
+  const auto by_hand = [&](const char* name, auto&& function) {
+    aten->impl(name, std::forward<decltype(function)>(function));
+    done.insert(name);
+  };
+  by_hand("empty.memory_format", TORCH_FN(empty));
+  by_hand("empty_strided", TORCH_FN(empty_strided));
+  by_hand("copy_", TORCH_FN(copy_));
+  by_hand("as_strided", TORCH_FN(as_strided));
+  by_hand("view", TORCH_FN(view));
+  by_hand("_reshape_alias", TORCH_FN(reshape_alias));
+  by_hand("unfold", TORCH_FN(at::native::unfold));
+  by_hand("view_as_real", TORCH_FN(at::native::view_as_real));
+  by_hand("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  by_hand("set_.source_Storage_storage_offset", TORCH_FN(set_range));
+  by_hand("set_.source_Storage", TORCH_FN(set_storage));
+  by_hand("set_.source_Tensor", TORCH_FN(set_tensor));
+  by_hand("set_", TORCH_FN(set_nothing));
+  by_hand("record_stream", TORCH_FN(record_stream));
+  by_hand("_use_cudnn_ctc_loss", TORCH_FN(no_cudnn_ctc));
+  by_hand("_use_cudnn_ctc_loss.Tensor", TORCH_FN(no_cudnn_ctc_tensor));
+  add_cuda_only_kernels(*aten, done);
+
+  // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
+  static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",
+                                                              "convolution_overrideable", "_grouped_mm", "_chunk_cat",
+                                                              "_chunk_cat.out", "split_with_sizes_copy.out"};
+  int count = static_cast<int>(done.size());
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.compare(0, 6, "aten::") != 0) continue;
+    std::string full = name.name.substr(6);
+    if (!name.overload_name.empty()) full += "." + name.overload_name;
+    if (done.count(full) != 0) continue;
+    const auto op = dispatcher.findOp(name);
+    if (!op.has_value() || !op->hasSchema()) continue;
+    const bool on_cpu = op->hasKernelForDispatchKey(DispatchKey::CPU);
+    const bool on_cuda = op->hasKernelForDispatchKey(DispatchKey::CUDA);
+    const bool composite = op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+                           op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+                           op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
+    const bool in_one_piece = kInOnePiece.count(full) != 0 || full.compare(0, 9, "_foreach_") == 0;
+    if (on_cuda && !on_cpu && !composite) {
+      aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
+    } else if (on_cuda || in_one_piece || (on_cpu && composite)) {
+      // Without a composite the one fallback below serves: registering less keeps the start quick.
+      aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());
+    } else if (!on_cpu) {
+      continue;
+    }
+    ++count;
+  }
+  any->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());
+  sparse->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
+  compressed->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
+  return count;
+}
+
+}  // namespace locus::bridge
