@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # torch._dynamo is what the first optimizer step would import (a second or two in every child).
-PRELOAD = ("numpy", "torch", "torch._dynamo", "torch.utils.data", "torch.utils.checkpoint", "torch.func", "locus")
+PRELOAD = ("numpy", "torch", "torch._dynamo", "torch.utils.data", "torch.utils.checkpoint", "torch.func", "locus", "pytest", "simulated")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""Fixtures for tests that run whole programs."""
+"""Fixtures for tests that run whole programs, or test functions in a process of their own."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+# The runner is a script and a module: the server starts it by its path.
+sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 
 from forkrunner import ForkRunner  # noqa: E402
 
