@@ -159,6 +159,9 @@ struct SimulatedHooks final : at::CUDAHooksInterface {
   virtual at::Generator getNewGenerator(DeviceIndex device) const {
     return new_generator(device < 0 ? t_current_device : device);
   }
+  // cuDNN is there to those who ask for its version, but no operator is routed to it.
+  long versionCuDNN() const override { return 91900; }
+  virtual long versionRuntimeCuDNN() const { return 91900; }
   long versionCUDART() const override { return 13000; }
   std::string showConfig() const override { return "  - CUDA devices simulated by Locus\n"; }
   int64_t cuFFTGetPlanCacheMaxSize(DeviceIndex) const override { return 4096; }

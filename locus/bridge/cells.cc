@@ -10,51 +10,20 @@
 #include <ATen/ops/sub.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <string>
 #include <tuple>
 #include <unordered_set>
 
-#include "locus/bridge/check.h"
-#include "locus/bridge/memory.h"
-#include "locus/bridge/state.h"
+#include "locus/bridge/as_kernel.h"
+#include "locus/bridge/cuda_only.h"
 
 namespace locus::bridge {
 namespace {
 
 using at::Tensor;
 using std::optional;
-
-/// Runs a piece of tensor code as one kernel of the device that `anchor` is on.
-class AsKernel {
- public:
-  explicit AsKernel(const Tensor& anchor)
-      : device_(anchor.device().index()),
-        scope_(device_),
-        below_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey)) {}
-
-  Tensor in(const Tensor& t) const {
-    if (!t.defined()) return t;
-    TORCH_CHECK(t.device() == c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_)),
-                "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_, " and ",
-                t.device(), "!");
-    return host_alias(t);
-  }
-  Tensor in(const optional<Tensor>& t) const { return t.has_value() ? in(*t) : Tensor(); }
-  Tensor out(Tensor t) const {
-    if (!t.defined()) return t;
-    t = t.contiguous();
-    auto host = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl());
-    return adopt_tensor(std::move(t), adopt_storage(host, device_));
-  }
-
- private:
-  int device_;
-  KernelScope scope_;
-  c10::impl::ExcludeDispatchKeyGuard below_;
-};
 
 Tensor with_biases(const Tensor& gates, const Tensor& input_bias, const Tensor& hidden_bias) {
   return input_bias.defined() ? gates + input_bias + hidden_bias : gates;
@@ -122,8 +91,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
 
 }  // namespace
 
-/// Registers the operators of this file and notes their names.
-void add_cuda_only_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
+void add_cell_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
   const auto add = [&](const char* name, auto&& function) {
     library.impl(name, std::forward<decltype(function)>(function));
     done.insert(name);

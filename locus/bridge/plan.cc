@@ -46,10 +46,12 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     plan.arguments.push_back(a);
   }
   plan.draws = op.hasTag(at::Tag::nondeterministic_seeded);
-  plan.has_host_kernel = op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
-                         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
+                         c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
+                         c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::SparseCPU,
+                         c10::DispatchKey::SparseCsrCPU}) {
+    plan.has_host_kernel = plan.has_host_kernel || op.hasKernelForDispatchKey(key);
+  }
   plan.rule = rule_for(plan.name, schema);
   return plan;
 }

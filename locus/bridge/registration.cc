@@ -16,6 +16,7 @@
 #include <unordered_set>
 
 #include "locus/bridge/check.h"
+#include "locus/bridge/cuda_only.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
@@ -138,8 +139,6 @@ class Silence final : public c10::WarningHandler {
 
 }  // namespace
 
-void add_cuda_only_kernels(torch::Library& library, std::unordered_set<std::string>& done);
-
 int install_kernels() {
   static Silence silence;
   c10::WarningUtils::WarningHandlerGuard quiet(&silence);
@@ -169,7 +168,8 @@ int install_kernels() {
   by_hand("record_stream", TORCH_FN(record_stream));
   by_hand("_use_cudnn_ctc_loss", TORCH_FN(no_cudnn_ctc));
   by_hand("_use_cudnn_ctc_loss.Tensor", TORCH_FN(no_cudnn_ctc_tensor));
-  add_cuda_only_kernels(*aten, done);
+  add_cell_kernels(*aten, done);
+  add_attention_kernels(*aten, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
   static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",
@@ -199,6 +199,26 @@ int install_kernels() {
       continue;
     }
     ++count;
+  }
+  // A CUDA build has kernels of its own for sparse tensors, which come before any fallback.
+  static auto* aten_sparse = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
+  static auto* aten_compressed = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.compare(0, 6, "aten::") != 0) continue;
+    const auto op = dispatcher.findOp(name);
+    if (!op.has_value() || !op->hasSchema()) continue;
+    std::string full = name.name.substr(6);
+    if (!name.overload_name.empty()) full += "." + name.overload_name;
+    const auto override_in = [&](torch::Library* library, DispatchKey cuda, DispatchKey cpu) {
+      const bool composite = op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+                             op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+                             op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
+      if (op->hasKernelForDispatchKey(cuda) || (composite && op->hasKernelForDispatchKey(cpu))) {
+        library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
+      }
+    };
+    override_in(aten_sparse, DispatchKey::SparseCUDA, DispatchKey::SparseCPU);
+    override_in(aten_compressed, DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
   }
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());
   sparse->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());

@@ -1,0 +1,46 @@
+// Tensor code of our own that runs as one kernel of a simulated device: operands in at their host addresses,
+// results out as device tensors, nothing counted in between.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "locus/bridge/check.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/state.h"
+
+namespace locus::bridge {
+
+/// For its lifetime the thread runs a kernel of the device that `anchor` is on.
+class AsKernel {
+ public:
+  explicit AsKernel(const at::Tensor& anchor)
+      : device_(anchor.device().index()),
+        scope_(device_),
+        below_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey)) {}
+
+  /// The operand at its host address; raises when it is elsewhere.
+  at::Tensor in(const at::Tensor& t) const {
+    if (!t.defined()) return t;
+    TORCH_CHECK(t.device() == c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_)),
+                "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_, " and ",
+                t.device(), "!");
+    return host_alias(t);
+  }
+  at::Tensor in(const std::optional<at::Tensor>& t) const { return t.has_value() ? in(*t) : at::Tensor(); }
+  /// A result made here, as a contiguous tensor of the device.
+  at::Tensor out(const at::Tensor& t) const { return t.defined() ? out_as_is(t.contiguous()) : t; }
+  /// The same with the strides it has. The result must not share memory with an operand.
+  at::Tensor out_as_is(at::Tensor t) const {
+    if (!t.defined()) return t;
+    auto host = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl());
+    return adopt_tensor(std::move(t), adopt_storage(host, device_));
+  }
+
+ private:
+  int device_;
+  KernelScope scope_;
+  c10::impl::ExcludeDispatchKeyGuard below_;
+};
+
+}  // namespace locus::bridge

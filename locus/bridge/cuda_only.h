@@ -1,0 +1,15 @@
+// Operators that PyTorch has for CUDA only and that Locus brings along, by the file that holds them.
+#pragma once
+
+#include <torch/library.h>
+
+#include <string>
+#include <unordered_set>
+
+namespace locus::bridge {
+
+/// Each registers the operators of its file and notes their names in `done`.
+void add_cell_kernels(torch::Library& library, std::unordered_set<std::string>& done);
+void add_attention_kernels(torch::Library& library, std::unordered_set<std::string>& done);
+
+}  // namespace locus::bridge
