@@ -29,7 +29,8 @@ class Mapping {
   Mapping(std::size_t bytes, int protection, const char* what) : bytes_(bytes + kSpanBytes) {
     base_ = mmap(nullptr, bytes_, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base_ == MAP_FAILED) {
-      throw std::system_error(errno, std::generic_category(), std::string("locus: cannot reserve address space for ") + what);
+      throw std::system_error(errno, std::generic_category(),
+                              std::string("locus: cannot reserve address space for ") + what);
     }
     madvise(base_, bytes_, MADV_DONTDUMP);  // terabytes of nothing don't belong in a core file
   }
@@ -356,7 +357,8 @@ bool Arena::find(const void* any_address, ChunkInfo* info) const noexcept {
   if (state % 2 == 0) return false;
   const std::uint64_t word = slot.word.load(std::memory_order_acquire);
   // Nothing may have changed since: otherwise the chunk was released while we looked, and is not live.
-  if (slot.state.load(std::memory_order_acquire) != state || span.kind.load(std::memory_order_acquire) != kind) return false;
+  if (slot.state.load(std::memory_order_acquire) != state || span.kind.load(std::memory_order_acquire) != kind)
+    return false;
   if (info != nullptr) {
     info->device = static_cast<int>(begin / bytes_per_device_);
     info->host = reinterpret_cast<void*>(host_begin_ + begin);

@@ -13,9 +13,9 @@ namespace locus::sim {
 /// What is known of one live chunk of device memory.
 struct ChunkInfo {
   int device = -1;
-  void* host = nullptr;      ///< first byte, at the address that kernels use
-  std::size_t bytes = 0;     ///< usable size (the size class, at least what was asked for)
-  std::uint64_t label = 0;   ///< the caller's word, see Arena::set_label
+  void* host = nullptr;     ///< first byte, at the address that kernels use
+  std::size_t bytes = 0;    ///< usable size (the size class, at least what was asked for)
+  std::uint64_t label = 0;  ///< the caller's word, see Arena::set_label
 };
 
 /// Device memory of a whole simulated machine. Every device owns a slice of one host range
@@ -48,12 +48,18 @@ class Arena {
   /// allocation. False when the address is not inside a live chunk.
   bool find(const void* any_address, ChunkInfo* info) const noexcept;
 
-  void* device_address(const void* host) const noexcept { return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(host) + delta_); }
-  void* host_address(const void* device) const noexcept { return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(device) - delta_); }
+  void* device_address(const void* host) const noexcept {
+    return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(host) + delta_);
+  }
+  void* host_address(const void* device) const noexcept {
+    return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(device) - delta_);
+  }
   /// Whether the address lies in the range that kernels use.
   bool is_host(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - host_begin_ < span_; }
   /// Whether the address lies in the unreadable range that programs see.
-  bool is_device(const void* p) const noexcept { return reinterpret_cast<std::uintptr_t>(p) - host_begin_ - delta_ < span_; }
+  bool is_device(const void* p) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(p) - host_begin_ - delta_ < span_;
+  }
   /// The device that owns an address of either range.
   int device_of(const void* p) const noexcept;
   int devices() const noexcept { return devices_; }

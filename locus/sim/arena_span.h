@@ -54,9 +54,9 @@ struct alignas(64) Span {
   std::atomic<std::uint32_t> kind;
   std::atomic<std::uint32_t> count;  ///< kKindLarge: spans of the chunk
   // Under the lock of the size class:
-  std::uint32_t live;       ///< chunks handed out
-  std::uint32_t carved;     ///< chunks that were ever handed out; those beyond have never been touched
-  std::uint32_t free_head;  ///< first free chunk (granule + 1), 0: none
+  std::uint32_t live;        ///< chunks handed out
+  std::uint32_t carved;      ///< chunks that were ever handed out; those beyond have never been touched
+  std::uint32_t free_head;   ///< first free chunk (granule + 1), 0: none
   std::uint32_t prev, next;  ///< neighbours in the list of spans with room, kNoSpan at the ends
   bool listed;
   // Under the lock of the slice's runs:

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "locus/sim/address_space.h"
+#include "locus/sim/recycler.h"
 
 namespace locus::sim {
 
@@ -21,48 +22,6 @@ constexpr std::size_t kLargeSegment = 20 * kMiB;  // what requests below kMinLar
 constexpr std::size_t kMinLarge = 10 * kMiB;      // from here on a request gets a segment of its own size ...
 constexpr std::size_t kRoundLarge = 2 * kMiB;     // ... rounded up to this
 constexpr std::size_t kExabyte = std::size_t{1} << 60;
-
-/// Objects of one type, reused through a free list: the model allocates under its lock, for every tensor.
-template <class T>
-class Recycler {
- public:
-  void* take() {
-    if (free_ == nullptr) {
-      slabs_.push_back(std::make_unique<Cell[]>(kSlab));
-      for (std::size_t i = kSlab; i-- > 0;) give(&slabs_.back()[i]);
-    }
-    Cell* cell = free_;
-    free_ = cell->next;
-    return cell;
-  }
-  void give(void* object) noexcept {
-    Cell* cell = static_cast<Cell*>(object);
-    cell->next = free_;
-    free_ = cell;
-  }
-
- private:
-  union Cell {
-    Cell* next;
-    alignas(T) unsigned char bytes[sizeof(T)];
-  };
-  static constexpr std::size_t kSlab = 256;
-  std::vector<std::unique_ptr<Cell[]>> slabs_;
-  Cell* free_ = nullptr;
-};
-
-/// Lets the nodes of one std::set come from a Recycler. Nodes never leave their set.
-template <class T>
-struct NodeAllocator {
-  using value_type = T;
-  NodeAllocator() : nodes(std::make_shared<Recycler<T>>()) {}
-  template <class U>
-  explicit NodeAllocator(const NodeAllocator<U>&) : nodes(std::make_shared<Recycler<T>>()) {}
-  T* allocate(std::size_t) { return static_cast<T*>(nodes->take()); }
-  void deallocate(T* node, std::size_t) noexcept { nodes->give(node); }
-  friend bool operator==(const NodeAllocator& a, const NodeAllocator& b) { return a.nodes == b.nodes; }
-  std::shared_ptr<Recycler<T>> nodes;
-};
 
 struct Segment {
   std::uint64_t address;
@@ -103,7 +62,7 @@ struct CachingModel::State {
       return address < other.address;
     }
   };
-  using Pool = std::set<FreeBlock, std::less<>, NodeAllocator<FreeBlock>>;
+  using Pool = std::set<FreeBlock, std::less<>, detail::NodeAllocator<FreeBlock>>;
 
   State(int device_index, std::size_t bytes) : device(device_index), capacity(bytes) {}
 
@@ -145,8 +104,8 @@ struct CachingModel::State {
   Pool small, large;
   std::set<Segment*, bool (*)(const Segment*, const Segment*)> segments{
       [](const Segment* a, const Segment* b) { return a->address < b->address; }};
-  Recycler<Block> blocks;
-  Recycler<Segment> segment_cells;
+  detail::Recycler<Block> blocks;
+  detail::Recycler<Segment> segment_cells;
   detail::AddressSpace addresses;
   double fraction = 1.0;
   bool limited = false;
@@ -209,8 +168,9 @@ CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t siz
   const std::size_t rest = block->size - size;
   if (is_small ? rest >= kMinBlock : rest > kSmallSize) {
     Block* remaining = block;
-    block = new (blocks.take()) Block{size,  0, remaining->address, remaining->stream, remaining->segment, remaining->prev,
-                                      remaining, is_small, false};
+    block = new (blocks.take())
+        Block{size,     0,    remaining->address, remaining->stream, remaining->segment, remaining->prev, remaining,
+              is_small, false};
     (block->prev != nullptr ? block->prev->next : block->segment->first) = block;
     remaining->prev = block;
     remaining->address += size;
@@ -288,9 +248,12 @@ CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stre
   }
   if (why != nullptr) {
     const auto reserved = static_cast<std::size_t>(s.stats.reserved_bytes.all.current);
-    *why = {asked,    s.capacity,
-            s.capacity - reserved,  static_cast<std::size_t>(s.stats.allocated_bytes.all.current),
-            reserved, s.limited ? s.limit : 0,
+    *why = {asked,
+            s.capacity,
+            s.capacity - reserved,
+            static_cast<std::size_t>(s.stats.allocated_bytes.all.current),
+            reserved,
+            s.limited ? s.limit : 0,
             s.device};
   }
   return nullptr;
@@ -336,8 +299,9 @@ namespace {
 
 template <class F>
 void for_each_stat(MemoryStats& stats, F visit) {
-  for (StatArray* array : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-                           &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
+  for (StatArray* array :
+       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
+        &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
     visit(array->all), visit(array->small_pool), visit(array->large_pool);
   }
   visit(stats.oversize_allocations), visit(stats.oversize_segments);

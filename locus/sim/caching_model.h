@@ -38,7 +38,8 @@ struct MemoryStats {
 /// Why an allocation did not fit; the words are made by out_of_memory_message(). `requested` is what was asked of
 /// the card: PyTorch asks for whole segments, so this is rarely the size of the tensor.
 struct OutOfMemory {
-  std::size_t requested = 0, capacity = 0, free = 0, allocated = 0, reserved = 0, limit = 0;  ///< limit: 0 or set_fraction's bytes
+  std::size_t requested = 0, capacity = 0, free = 0, allocated = 0, reserved = 0;
+  std::size_t limit = 0;  ///< what set_fraction() allows, 0 when it allows all
   int device = 0;
 };
 /// PyTorch's own sentence ("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of …").
@@ -78,8 +79,18 @@ class CachingModel {
   std::size_t free_bytes() const noexcept;
 
   /// torch.cuda.memory_snapshot(): one entry per segment, each with its blocks in address order.
-  struct SnapshotBlock { std::size_t size, requested; std::uint64_t address; bool active; };
-  struct SnapshotSegment { std::uint64_t address; std::size_t total, allocated, active; std::int64_t stream; bool large; std::vector<SnapshotBlock> blocks; };
+  struct SnapshotBlock {
+    std::size_t size, requested;
+    std::uint64_t address;
+    bool active;
+  };
+  struct SnapshotSegment {
+    std::uint64_t address;
+    std::size_t total, allocated, active;
+    std::int64_t stream;
+    bool large;
+    std::vector<SnapshotBlock> blocks;
+  };
   std::vector<SnapshotSegment> snapshot() const;
 
  private:

@@ -32,11 +32,13 @@ std::uint64_t scramble(std::uint64_t x) {
 }
 
 std::string uuid_of(int device) {
-  const std::uint64_t a = scramble(2 * static_cast<std::uint64_t>(device)), b = scramble(2 * static_cast<std::uint64_t>(device) + 1);
+  const std::uint64_t a = scramble(2 * static_cast<std::uint64_t>(device)),
+                      b = scramble(2 * static_cast<std::uint64_t>(device) + 1);
   char text[40];
   std::snprintf(text, sizeof text, "%08x-%04x-4%03x-%04x-%012llx", static_cast<unsigned>(a >> 32),
                 static_cast<unsigned>(a >> 16 & 0xffff), static_cast<unsigned>(a & 0xfff),
-                static_cast<unsigned>(0x8000 | (b >> 48 & 0x3fff)), static_cast<unsigned long long>(b & 0xffffffffffff));
+                static_cast<unsigned>(0x8000 | (b >> 48 & 0x3fff)),
+                static_cast<unsigned long long>(b & 0xffffffffffff));
   return text;
 }
 

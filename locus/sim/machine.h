@@ -23,16 +23,17 @@ struct DeviceProperties {
   std::string name;
   int major = 0, minor = 0, multi_processor_count = 0, warp_size = 32;
   int max_threads_per_multi_processor = 2048, regs_per_multiprocessor = 65536;
-  std::size_t shared_memory_per_block = 49152, shared_memory_per_block_optin = 232448, shared_memory_per_multiprocessor = 233472;
+  std::size_t shared_memory_per_block = 49152, shared_memory_per_block_optin = 232448,
+              shared_memory_per_multiprocessor = 233472;
   std::size_t total_memory = 0, l2_cache_size = 0;
   int clock_rate_khz = 0, memory_clock_rate_khz = 0, memory_bus_width = 0;
   bool is_integrated = false, is_multi_gpu_board = false;
   int pci_bus_id = 0, pci_device_id = 0, pci_domain_id = 0;
-  std::string uuid;   ///< 8-4-4-4-12 hex digits, the same in every run
+  std::string uuid;  ///< 8-4-4-4-12 hex digits, the same in every run
 };
 
 struct MachineOptions {
-  int devices = 1;                          ///< 0 to kMaxDevices
+  int devices = 1;                                   ///< 0 to kMaxDevices
   std::size_t memory_bytes = std::size_t{80} << 30;  ///< capacity of each device
 };
 

@@ -39,11 +39,10 @@ std::string format_bytes(std::size_t bytes) {
 
 std::string out_of_memory_message(const OutOfMemory& what) {
   if (what.requested >= std::size_t{1} << 60) return "CUDA out of memory. Tried to allocate more than 1EB memory.";
-  std::string text = "CUDA out of memory. Tried to allocate " + format_bytes(what.requested) + ". GPU " +
-                     std::to_string(what.device) + " has a total capacity of " + format_bytes(what.capacity) +
-                     " of which " + format_bytes(what.free) +
-                     " is free. Including non-PyTorch memory, this process has " + format_bytes(what.reserved) +
-                     " memory in use. ";
+  std::string text =
+      "CUDA out of memory. Tried to allocate " + format_bytes(what.requested) + ". GPU " + std::to_string(what.device) +
+      " has a total capacity of " + format_bytes(what.capacity) + " of which " + format_bytes(what.free) +
+      " is free. Including non-PyTorch memory, this process has " + format_bytes(what.reserved) + " memory in use. ";
   if (what.limit != 0) text += format_bytes(what.limit) + " allowed; ";
   text += "Of the allocated memory " + format_bytes(what.allocated) + " is allocated by PyTorch, and " +
           format_bytes(what.reserved - std::min(what.allocated, what.reserved)) +

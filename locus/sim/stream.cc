@@ -81,7 +81,8 @@ struct Stream {
 }  // namespace
 
 struct Streams::State {
-  explicit State(int count) : devices(std::max(count, 0)), streams(devices * kStreamsPerDevice), turns(devices * kPriorities) {}
+  explicit State(int count)
+      : devices(std::max(count, 0)), streams(devices * kStreamsPerDevice), turns(devices * kPriorities) {}
 
   int index_of(int device, std::int64_t id) const noexcept {
     const int number = number_of(id);
@@ -145,7 +146,8 @@ void Streams::record(Event& event, int device, std::int64_t stream) noexcept {
   event.stream = stream;
   event.position = advance(device, stream);
   event.nanoseconds = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 void Streams::wait(int device, std::int64_t stream, const Event& event) noexcept {

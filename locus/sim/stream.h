@@ -14,8 +14,8 @@ namespace locus::sim {
 struct Event {
   int device = -1;
   std::int64_t stream = 0;
-  std::uint64_t position = 0;      ///< 0: never recorded
-  std::uint64_t nanoseconds = 0;   ///< host clock at record()
+  std::uint64_t position = 0;     ///< 0: never recorded
+  std::uint64_t nanoseconds = 0;  ///< host clock at record()
   bool timing = false;
 };
 
@@ -38,7 +38,8 @@ class Streams {
   /// A number like a cudaStream_t: 0 for the default stream, unique otherwise.
   std::uint64_t native_handle(int device, std::int64_t stream) const noexcept;
 
-  /// Work was queued on the stream: its position moves on. Cheap: called for each asynchronous copy, not for each kernel.
+  /// Work was queued on the stream: its position moves on. Cheap: called for each asynchronous copy, not for each
+  /// kernel.
   std::uint64_t advance(int device, std::int64_t stream) noexcept;
   void record(Event& event, int device, std::int64_t stream) noexcept;
   /// The stream waits for the event: what the event covers is from now on covered by the stream too.

@@ -51,7 +51,8 @@ TEST(ArenaThreads, ChunksTravelBetweenThreads) {
           }
           const auto [chunk, bytes] = taken;
           ChunkInfo info;
-          if (!arena.find(arena.device_address(chunk + bytes - 1), &info) || info.host != chunk || info.label != bytes) ++wrong;
+          if (!arena.find(arena.device_address(chunk + bytes - 1), &info) || info.host != chunk || info.label != bytes)
+            ++wrong;
           if (chunk[0] != static_cast<char>(bytes) || chunk[bytes - 1] != static_cast<char>(bytes)) ++wrong;
           arena.release(chunk);
         }
@@ -180,7 +181,8 @@ void time_it(const char* what, int calls, F call) {
   for (int round = 0; round < 3; ++round) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < calls; ++i) call(i);
-    best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls);
+    best = std::min(best,
+                    std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls);
   }
   std::printf("    %-52s %8.1f ns\n", what, best);
 }

@@ -42,7 +42,8 @@ TEST(Streams, ExistenceAndHandles) {
   const std::int64_t id = streams.from_pool(0, -1);
   EXPECT_TRUE(streams.exists(0, id));
   EXPECT_FALSE(streams.exists(1, id));
-  for (const std::int64_t nonsense : {std::int64_t{1}, std::int64_t{2}, std::int64_t{-3}, std::int64_t{1} << 40, std::int64_t{0x1f}}) {
+  for (const std::int64_t nonsense :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{-3}, std::int64_t{1} << 40, std::int64_t{0x1f}}) {
     EXPECT_FALSE(streams.exists(0, nonsense)) << nonsense;
   }
   std::set<std::uint64_t> handles;
