@@ -56,16 +56,19 @@ def _prepare_script(target: Target) -> Callable[[], Any]:
     _set_arguments(path, target.arguments)
     _set_first_path(os.path.dirname(os.path.realpath(path)))
     main = _new_main()
-    main.__file__ = path if sys.version_info < (3, 9) else os.path.abspath(path)
+    main.__file__ = os.path.abspath(path)
     main.__dict__["__cached__"] = None
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.__file__)
-    return lambda: exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    return lambda: exec(compile(source, main.__file__, "exec", dont_inherit=True), main.__dict__)
 
 
 def _prepare_folder(target: Target) -> Callable[[], Any]:
     _set_arguments(target.name, target.arguments)
-    sys.path.insert(0, target.name)
-    if importlib.machinery.PathFinder.find_spec("__main__", [target.name]) is None:
+    folder = os.path.abspath(target.name)
+    if _has_launcher_path():
+        sys.path.pop(0)
+    sys.path.insert(0, folder)
+    if importlib.machinery.PathFinder.find_spec("__main__", [folder]) is None:
         raise UsageError(f"can't find '__main__' module in {target.name!r}. Give the script inside it.")
     _new_main()
     return lambda: runpy._run_module_as_main("__main__", alter_argv=False)
@@ -110,9 +113,13 @@ def _set_arguments(name: str, arguments: list[str]) -> None:
     sys.argv[:] = [name, *arguments]
 
 
+def _has_launcher_path() -> bool:
+    """Whether sys.path begins with the folder of Locus's own launcher (not where Python was told to add none)."""
+    return not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated
+
+
 def _set_first_path(folder: str) -> None:
-    """Puts the program's folder where Locus's own launcher has its own; not where Python was told to add none."""
-    if not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated:
+    if _has_launcher_path():
         sys.path[0] = folder
 
 

@@ -24,10 +24,10 @@ MEMORY_VARIABLE = "LOCUS_MEMORY"
 RNG_VARIABLE = "LOCUS_RNG"
 
 _RNG_CHOICES = ("device", "cpu")
-_MAX_BYTES = 1 << 46  # 64 TiB a device: more than any card has, less than the address space holds for 64 of them
+_MAX_BYTES = 16 << 40  # a device; the bridge's limit
 
 # "80GiB", "24 GB", "512MiB", "1.5g", "1000000". A bare letter counts in powers of 1024, as memory sizes are meant.
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgt])(i?b)?|b)?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"[ \t]*(\d+)(?:\.(\d+))?[ \t]*(?:([kmgt])(ib?|b)?|b)?[ \t]*", re.IGNORECASE | re.ASCII)
 _EXPONENT = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -89,10 +89,12 @@ def parse_bytes(text: str) -> int | None:
     match = _SIZE.fullmatch(text)
     if match is None:
         return None
-    number, letter, suffix = match.groups()
+    whole, fraction, letter, suffix = match.groups()
+    if fraction and not letter:
+        return None  # there is no half byte
     base = 1000 if suffix and suffix.lower() == "b" else 1024
-    amount = float(number) if "." in number else int(number)
-    size = int(amount * base ** _EXPONENT[letter.lower()]) if letter else int(amount)
+    unit = base ** _EXPONENT[letter.lower()] if letter else 1
+    size = int(whole) * unit + int(fraction or 0) * unit // 10 ** len(fraction or "")
     return size if 0 < size <= _MAX_BYTES else None
 
 

@@ -83,32 +83,25 @@ def error(name: str, what: str = "") -> NotSimulated:
     return NotSimulated(f"{what or name} is not simulated by Locus: {advice}")
 
 
-class _Absent(type):
-    """The type of classes that can be named and tested against, but neither made nor asked for anything."""
-
-    _locus_name = ""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise error(cls._locus_name)
-
-    def __getattr__(cls, attribute: str) -> Any:
-        if attribute.startswith("_"):  # what inspect, typing and pickle look for must stay an AttributeError
-            raise AttributeError(attribute)
-        raise error(cls._locus_name, f"{cls._locus_name}.{attribute}")
-
-
 def _stand_in(name: str, original: Any) -> Any:
+    """Something with the name and, for a class, the methods of the original, of which every call raises."""
     short_name = name.rpartition(".")[2]
-    if isinstance(original, type):
-        members = {"_locus_name": name, "__module__": original.__module__, "__doc__": original.__doc__}
-        return _Absent(short_name, (), members)
+    if not isinstance(original, type):
+        return _refusal(name, name, original)
+    members: dict[str, Any] = {"__module__": original.__module__, "__doc__": original.__doc__}
+    for method in (each for each in dir(original) if not each.startswith("_")):
+        members[method] = staticmethod(_refusal(name, f"{name}.{method}", None))
+    members["__new__"] = _refusal(name, name, None)
+    return type(short_name, (), members)
 
-    def absent(*args: Any, **kwargs: Any) -> Any:
-        raise error(name)
 
-    absent.__name__ = absent.__qualname__ = short_name
-    absent.__doc__ = getattr(original, "__doc__", None)
-    return absent
+def _refusal(entry: str, called: str, original: Any) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise error(entry, called)
+
+    refuse.__name__ = refuse.__qualname__ = called.rpartition(".")[2]
+    refuse.__doc__ = getattr(original, "__doc__", None)
+    return refuse
 
 
 def _owner_of(dotted: str) -> Any:
@@ -137,7 +130,7 @@ def install() -> None:
     parts = [part for part in map(_owner_of, _PARTS) if part is not None]
     for owner, attribute, name in list(_entries()):
         original = getattr(owner, attribute)
-        stand_in: Callable[..., Any] = _stand_in(name, original)
+        stand_in = _stand_in(name, original)
         for place in (owner, *parts):
             if getattr(place, attribute, None) is original:
                 setattr(place, attribute, stand_in)
