@@ -152,6 +152,7 @@ def activate(options: SimulationOptions) -> None:
             from locus._load import load_bridge
 
             bridge = load_bridge()
+            bridge.set_library_folders(_library_folders())
             try:
                 bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu")
             except RuntimeError as error:
@@ -161,6 +162,14 @@ def activate(options: SimulationOptions) -> None:
             surface.install(bridge)
         _active = options
     os.environ.update(options.to_environment())
+
+
+def _library_folders() -> list[str]:
+    """Where code lives that is not the program's: PyTorch, Locus and the standard library."""
+    import torch
+
+    files = (torch.__file__, __file__, os.__file__)
+    return [os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files]
 
 
 def active_options() -> SimulationOptions | None:

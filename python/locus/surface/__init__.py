@@ -14,11 +14,14 @@ from locus.errors import UsageError
 
 def install(bridge: ModuleType) -> None:
     """Makes torch.cuda show the bridge's devices. PyTorch must be complete, CUDA not in use yet."""
+    import torch
+
     from locus.surface import around, legacy, native, not_simulated, streams
 
+    is_cuda_build = hasattr(torch._C, "_cuda_init")  # asked before the answer changes
     native.install(bridge)
     streams.install(bridge)
-    legacy.install(bridge)
+    legacy.install(bridge, is_cuda_build)
     not_simulated.install()
     around.install(bridge)
 

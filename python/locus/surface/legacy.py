@@ -115,8 +115,8 @@ def _install_storage(bridge: ModuleType) -> None:
     storage_type.__new__ = staticmethod(make_storage)
 
 
-def install(bridge: ModuleType) -> None:
+def install(bridge: ModuleType, is_cuda_build: bool) -> None:
     """Makes the typed names work on simulated devices."""
     _install_storage(bridge)
-    if not bridge.is_cuda_build:
+    if not is_cuda_build:
         _install_tensor_types()
