@@ -5,9 +5,11 @@ Each is made to do nothing harmful; what that means is said once on stderr where
 
 from __future__ import annotations
 
+import atexit
 import functools
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -100,8 +102,18 @@ def _install_profiler() -> None:
     emit_nvtx.__init__ = prepare_disabled
 
 
+def _let_backward_threads_finish() -> None:
+    """PyTorch's threads for backward() let go of Python objects a moment after they are done.
+
+    A program that ends in that very moment would be aborted ("terminate called without an active exception").
+    """
+    if torch.cuda.is_initialized():
+        time.sleep(0.005)
+
+
 def install(bridge: ModuleType) -> None:
     """Quiets everything that would look for a real GPU."""
+    atexit.register(_let_backward_threads_finish)
     _install_compile()
     _install_profiler()
     torch.cuda.nvtx._nvtx = _Nvtx()

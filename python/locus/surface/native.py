@@ -206,6 +206,7 @@ def _memory_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
         "_cuda_getCublasLtWorkspaceSize": lt_workspace.get,
         "_cuda_resetCublasLtWorkspaceSize": lambda: lt_workspace.set(0),
         "_host_emptyCache": _nothing,
+        "_accelerator_emptyHostCache": _nothing,
     }
 
 

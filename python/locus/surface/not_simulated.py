@@ -11,7 +11,7 @@ from typing import Any
 
 from locus.errors import NotSimulated
 
-_EAGER = "run the same code without capture; a simulated device has no launch overhead to save."
+_EAGER = "run the same code without a graph; a simulated device has no launch overhead to save."
 _POOL = "allocate without it; torch.cuda.memory_allocated() and max_memory_allocated() are simulated."
 _SENSOR = "there is no card to measure; guard the call, or read it on a real GPU."
 _COLLECTIVE = "use torch.cuda.comm or torch.nn.DataParallel, which are simulated."

@@ -104,9 +104,12 @@ class Event(torch.Event):
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ) -> Event:
         torch.cuda._lazy_init()
-        return super().__new__(
-            cls, device=torch.device("cuda"), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
+        options = {"enable_timing": enable_timing, "blocking": blocking, "interprocess": interprocess}
+        event = super().__new__(cls, device=torch.device("cuda"), **options)
+        # PyTorch measures the time between two of its own plain events only, not between two of a subclass.
+        event._plain = torch.Event(device=torch.device("cuda"), **options)
+        event._enable_timing = enable_timing
+        return event
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: Any) -> Event:
@@ -119,7 +122,14 @@ class Event(torch.Event):
 
     def record(self, stream: Any = None) -> None:
         """Records the event on the stream, or on the current one."""
-        super().record(torch.cuda.current_stream() if stream is None else stream)
+        stream = torch.cuda.current_stream() if stream is None else stream
+        super().record(stream)
+        if self._enable_timing:
+            self._plain.record(stream)
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds from this event's record() to the other's."""
+        return self._plain.elapsed_time(end_event._plain if isinstance(end_event, Event) else end_event)
 
     def wait(self, stream: Any = None) -> None:
         """Makes later work of the stream, or of the current one, wait for the event."""
