@@ -54,7 +54,7 @@ CUDA = {
     "get_rng_state_all": ("torch.cuda.get_rng_state_all()", "len(r) == 2"),
     "get_stream_from_external": ("torch.cuda.get_stream_from_external(torch.cuda.Stream().cuda_stream)", "r.query()"),
     "get_sync_debug_mode": ("torch.cuda.get_sync_debug_mode()", "r == 0"),
-    "graph": ("torch.cuda.graph(torch.cuda.CUDAGraph())", "hasattr(r, '__enter__')"),
+    "graph": ("torch.cuda.graph(None)", "hasattr(r, '__enter__')"),
     "graph_pool_handle": ("torch.cuda.graph_pool_handle()", "r is not None"),
     "graphs": ("torch.cuda.graphs.is_current_stream_capturing()", "r is False"),
     "has_half": ("torch.cuda.has_half", "r is True"),

@@ -65,7 +65,7 @@ def test_results_count_and_scratch_does_not():
     s = x.sum()
     assert torch.cuda.memory_allocated() - before == 4_000_256 + 512
     x.add_(1).mul_(2)
-    assert torch.cuda.max_memory_allocated() - before <= 4_000_256 + 1024
+    assert torch.cuda.max_memory_allocated() - before <= 4_000_256 + 4096  # a card's own reduction takes a little
     del y, s
     host = torch.ones(1000, 1000)
     assert torch.cuda.memory_allocated() == before and host.sum() > 0
@@ -158,6 +158,9 @@ def test_memory_fraction():
 @simulated(devices=1)
 def test_a_machine_larger_than_this_one():
     """80 GiB devices on any host: memory nobody touches costs nothing."""
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(500 << 30, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_stats()["num_ooms"] == 1
     big = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
     assert torch.cuda.memory_allocated() == 60 << 30
     big[:10] = 7

@@ -17,14 +17,15 @@ print("code", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_fork_after_use_is_refused(program):
-    result = program.run_source(FORK.format(before="torch.ones(1, device='cuda')"), simulate=1).ok()
+@pytest.mark.parametrize("before", ["torch.ones(1, device='cuda')", "torch.cuda.is_available()"])
+def test_fork_after_use_is_refused(program, before):
+    """Asking whether there is a device counts as use: it does on a card."""
+    result = program.run_source(FORK.format(before=before), simulate=1).ok()
     assert result.stdout.startswith("Cannot re-initialize CUDA in forked subprocess") and result.stdout.endswith("code 1\n"), result.describe()
 
 
-@pytest.mark.parametrize("before", ["", "assert torch.cuda.is_available() and torch.cuda.device_count() == 1"])
-def test_fork_before_use_is_fine(program, before):
-    assert program.run_source(FORK.format(before=before), simulate=1).ok().stdout == "child 2.0\ncode 0\n"
+def test_fork_before_use_is_fine(program):
+    assert program.run_source(FORK.format(before=""), simulate=1).ok().stdout == "child 2.0\ncode 0\n"
 
 
 def test_a_forked_child_may_use_the_cpu(program):

@@ -59,10 +59,16 @@ def test_generators():
     c = torch.randperm(9, device="cuda:1", generator=generator)
     assert torch.equal(c, torch.randperm(9, device="cuda:1", generator=generator.set_state(state) or generator))
     assert generator.initial_seed() == 5 and isinstance(generator.seed(), int)
+
+
+@simulated(devices=1)
+def test_generators_of_another_device_are_refused():
     with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
         torch.rand(1, device="cuda", generator=torch.Generator())
     with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda'"):
-        torch.rand(1, generator=generator)
+        torch.randperm(3, generator=torch.Generator("cuda"))
+    with pytest.raises(RuntimeError):
+        torch.rand(1, generator=torch.Generator("cuda"))
 
 
 @simulated(devices=1)
@@ -84,6 +90,15 @@ def test_rng_cpu_draws_from_the_host():
     torch.manual_seed(0)
     actual = [torch.rand(3, device="cuda:0"), torch.randn(5, device="cuda:1"), torch.randint(9, (4,)), torch.randperm(6, device="cuda:0")]
     assert all(torch.equal(a.cpu(), e) for a, e in zip(actual, expected))
+
+
+@simulated(devices=1, rng="cpu")
+def test_first_use_of_the_device_does_not_rewind_the_host():
+    """torch.manual_seed before the first use leaves a seed to be set later; by then the host has drawn."""
+    torch.manual_seed(0)
+    expected = torch.rand(5)
+    torch.manual_seed(0)
+    assert torch.equal(torch.cat([torch.rand(3), torch.rand(2, device="cuda").cpu()]), expected)
 
 
 @simulated(devices=1)

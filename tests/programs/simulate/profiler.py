@@ -1,5 +1,6 @@
 # compare: none (times differ)
 # devices: 1
+# says: locus: the profiler shows CPU time only on simulated devices
 """torch.profiler with its schedule, record_function, the autograd profiler and NVTX ranges around a training loop."""
 
 import json

@@ -1,6 +1,5 @@
 # compare: close
 # devices: 1
-# unsupported: sparse tensors on a simulated device
 """Embeddings with sparse gradients and SparseAdam; a sparse matrix product."""
 
 import torch

@@ -1,5 +1,6 @@
 # compare: close
 # devices: 1
+# says: locus: torch.compile runs eagerly on simulated devices
 """torch.compile: the decorated program runs and trains whatever the backend makes of it."""
 
 import warnings
