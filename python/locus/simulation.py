@@ -159,7 +159,7 @@ def activate(options: SimulationOptions) -> None:
                 raise UsageError(str(error)) from error
             from locus import surface
 
-            surface.install(bridge)
+            surface.install(bridge, shared_rng=options.rng == "cpu")
         _active = options
     os.environ.update(options.to_environment())
 

@@ -12,8 +12,11 @@ from types import ModuleType
 from locus.errors import UsageError
 
 
-def install(bridge: ModuleType) -> None:
-    """Makes torch.cuda show the bridge's devices. PyTorch must be complete, CUDA not in use yet."""
+def install(bridge: ModuleType, shared_rng: bool) -> None:
+    """Makes torch.cuda show the bridge's devices. PyTorch must be complete, CUDA not in use yet.
+
+    With `shared_rng`, the devices draw from the CPU's generator.
+    """
     import torch
 
     from locus.surface import around, legacy, native, not_simulated, streams
@@ -23,7 +26,9 @@ def install(bridge: ModuleType) -> None:
     streams.install(bridge)
     legacy.install(bridge, is_cuda_build)
     not_simulated.install()
-    around.install(bridge)
+    around.install()
+    if shared_rng:
+        native.share_seeds()
 
 
 def hide_cuda() -> None:

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -111,7 +110,7 @@ def _let_backward_threads_finish() -> None:
         time.sleep(0.005)
 
 
-def install(bridge: ModuleType) -> None:
+def install() -> None:
     """Quiets everything that would look for a real GPU."""
     atexit.register(_let_backward_threads_finish)
     _install_compile()

@@ -113,6 +113,16 @@ def _install_storage(bridge: ModuleType) -> None:
         return storage
 
     storage_type.__new__ = staticmethod(make_storage)
+    if hasattr(bridge, "resize_storage"):
+        resize_native = storage_type.resize_
+
+        def resize(self: Any, size: int, /) -> Any:
+            if self.device.type != "cuda":
+                return resize_native(self, size)
+            bridge.resize_storage(self, size)
+            return self
+
+        storage_type.resize_ = resize
 
 
 def install(bridge: ModuleType, is_cuda_build: bool) -> None:

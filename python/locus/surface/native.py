@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch._utils import _LazySeedTracker
 
 from locus.errors import NotSimulated
 from locus.surface import comm, not_simulated, streams
@@ -266,6 +267,18 @@ def install(bridge: ModuleType) -> None:
     cuda._device_count_nvml = bridge.devices
     cuda._cached_device_count = None
     _install_without_nvml(bridge)
+
+
+def share_seeds() -> None:
+    """Seeds the one generator that CPU and devices share when asked to, not once more when CUDA is first used."""
+
+    def manual_seed(seed: int) -> None:
+        torch.default_generator.manual_seed(int(seed))
+
+    for module in (torch.cuda, torch.cuda.random):
+        module.manual_seed = module.manual_seed_all = manual_seed
+    # Seeds that wait for CUDA's first use were given to the CPU's generator already.
+    torch.cuda._lazy_seed_tracker = _LazySeedTracker()
 
 
 def _install_without_nvml(bridge: ModuleType) -> None:

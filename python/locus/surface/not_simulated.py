@@ -34,6 +34,7 @@ NOT_SIMULATED: dict[str, str] = {
     "torch.cuda.export_graph_data": _EAGER,
     "torch.accelerator.Graph": _EAGER,
     "torch.cuda.MemPool": _POOL,
+    "torch.cuda.MemPoolContext": _POOL,
     "torch.cuda.use_mem_pool": _POOL,
     "torch.cuda.CUDAPluggableAllocator": _POOL,
     "torch.cuda.change_current_allocator": _POOL,
