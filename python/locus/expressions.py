@@ -1,0 +1,205 @@
+"""Which source expression each operand of a call is: `self.cache` in `x + self.cache`.
+
+Says nothing where it would be a guess: an expression is either the value itself, or the only one in its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+from locus import places, source, values
+
+_OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide", ast.Mod: "remainder",
+    ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor", ast.LShift: "lshift", ast.RShift: "rshift",
+}  # fmt: skip
+
+
+class Use:
+    """The line where a call happens: its file, its node, and the frame that is on it."""
+
+    def __init__(self, frame: types.FrameType | None, inner: types.FrameType | None):
+        self.frame, self.inner = frame, inner
+        self.file: source.Source | None = None
+        self.node: ast.AST | None = None
+        self.statement: ast.stmt | None = None
+        if frame is None:
+            return
+        source.vouch(frame.f_code, frame.f_globals)
+        self.file = source.load(frame.f_code.co_filename)
+        if self.file is None:
+            return
+        line, end_line, column, end_column = places.positions(frame.f_code, frame.f_lasti)
+        self.node = self.file.at(line, end_line, column, end_column)
+        if self.node is not None:
+            self.statement = self.file.statement(self.node)
+        else:
+            around = self.file.statements_at(line or frame.f_lineno or 0)
+            self.statement = around[-1] if around else None
+            if hasattr(self.statement, "body"):
+                self.statement = None  # its text is more than the line
+
+
+def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast.AST | None]:
+    """For each operand (as the bridge gave it) the node of its expression, or None."""
+    found: list[ast.AST | None] = [None] * len(operands)
+    if use.file is None or use.frame is None or (use.node is None and use.statement is None):
+        return found
+    candidates = _parts(use.node) if use.node is not None else []
+    for number, operand in enumerate(operands):
+        found[number] = _same_value(candidates, operand.get("tensor"), use.frame)
+    if use.inner is not None and isinstance(use.node, ast.Call):
+        for number, operand in enumerate(operands):
+            if found[number] is None:
+                found[number] = _through_callee(use, operand.get("tensor"))
+    elif use.node is not None and use.inner is None:
+        for number, operand in enumerate(operands):
+            if found[number] is None:
+                node = _by_place(use.node, operand, op)
+                if node is not None and node not in found and _could_be(node, operand.get("tensor"), use.frame):
+                    found[number] = node
+    if use.statement is not None and any(node is None for node in found):
+        simple = [n for n in ast.walk(use.statement) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
+        simple = [n for n in simple if isinstance(getattr(n, "ctx", None), ast.Load)]
+        for number, operand in enumerate(operands):
+            if found[number] is None:
+                found[number] = _same_value(simple, operand.get("tensor"), use.frame, exact=True)
+    return found
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    """The expressions that an operation is applied to."""
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.AugAssign):
+        return [node.target, node.value]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.UnaryOp):
+        return [node.operand]
+    if isinstance(node, ast.Subscript):
+        return [node.value, *_elements(node.slice)]
+    if isinstance(node, ast.Call):
+        parts = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
+            parts += _elements(argument)
+        return parts
+    return []
+
+
+def _elements(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [part for element in node.elts for part in _elements(element)]
+    if isinstance(node, ast.Dict):
+        return [part for element in node.values for part in _elements(element)]
+    return [node.value] if isinstance(node, ast.Starred) else [node]
+
+
+def _same_value(nodes: list[ast.AST], tensor: Any, frame: types.FrameType, exact: bool = False) -> ast.AST | None:
+    if tensor is None:
+        return None
+    best: tuple[int, ast.AST] | None = None
+    for node in nodes:
+        value = values.evaluate(node, frame)
+        likeness = None if value is values.MISSING else values.likeness(value, tensor)
+        if likeness is not None and (not exact or likeness == 0) and (best is None or likeness < best[0]):
+            best = (likeness, node)
+    return best[1] if best else None
+
+
+def _could_be(node: ast.AST, tensor: Any, frame: types.FrameType) -> bool:
+    """False where the expression's value is known, and is another tensor."""
+    value = values.evaluate(node, frame)
+    return value is values.MISSING or not values.is_tensor(value) or values.likeness(value, tensor) is not None
+
+
+def _by_place(node: ast.AST, operand: dict[str, Any], op: str) -> ast.AST | None:
+    """The expression that stands where the operator's schema has the argument."""
+    place, element = operand.get("position", -1), operand.get("index", -1)
+    if isinstance(node, (ast.BinOp, ast.AugAssign)):
+        pair = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
+        same = op.rstrip("_").strip("_") in (_OPERATORS.get(type(node.op), ""), f"i{_OPERATORS.get(type(node.op), '')}")
+        return pair[place] if same and 0 <= place < 2 else None
+    if isinstance(node, ast.Compare) and len(node.comparators) == 1:
+        return [node.left, node.comparators[0]][place] if 0 <= place < 2 else None
+    if isinstance(node, ast.Subscript) and op in ("index", "index_put_", "_index_put_impl_"):
+        if place == 0:
+            return node.value
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        plain = not any(isinstance(part, (ast.Slice, ast.Constant, ast.Starred)) for part in parts)
+        return parts[element] if plain and 0 <= element < len(parts) else None
+    if isinstance(node, ast.Call):
+        return _argument(node, operand, op, place, element)
+    return None
+
+
+def _argument(call: ast.Call, operand: dict[str, Any], op: str, place: int, element: int) -> ast.AST | None:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name.strip("_") != op.strip("_") or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    node: ast.AST | None = None
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            return None
+        if keyword.arg == operand.get("argument"):
+            node = keyword.value
+    if node is None:
+        arguments = list(call.args)
+        if isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value):
+            arguments.insert(0, call.func.value)
+        node = arguments[place] if 0 <= place < len(arguments) else None
+    if element >= 0 and isinstance(node, (ast.List, ast.Tuple)):
+        plain = not any(isinstance(part, ast.Starred) for part in node.elts)
+        return node.elts[element] if plain and element < len(node.elts) else None
+    return node if element < 0 else None
+
+
+def _is_namespace(node: ast.AST) -> bool:
+    """`torch` in torch.add, `F` in F.linear."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("torch", "F", "nn", "functional", "th", "linalg")
+
+
+def _through_callee(use: Use, tensor: Any) -> ast.AST | None:
+    """The argument of the user's call that arrived in the called function as this very tensor."""
+    call, code = use.node, use.inner.f_code
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    received = use.inner.f_locals
+    names = list(code.co_varnames[: code.co_argcount])
+    bound = 1 if names and names[0] in ("self", "cls") else 0
+    best: tuple[int, ast.AST] | None = None
+
+    def offer(value: Any, node: ast.AST | None) -> None:
+        nonlocal best
+        if node is None:
+            return
+        inner = _elements(node)
+        if isinstance(value, (list, tuple)) and isinstance(node, (ast.List, ast.Tuple)) and len(inner) == len(value):
+            for part, element in zip(inner, value):
+                offer(element, part)
+            return
+        likeness = values.likeness(value, tensor)
+        if likeness is not None and (best is None or likeness < best[0]):
+            best = (likeness, node)
+
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    for number, name in enumerate(names[bound:]):
+        if name in received:
+            offer(received[name], call.args[number] if number < len(call.args) else keywords.get(name))
+    rest = len(names) + code.co_kwonlyargcount
+    if code.co_flags & 0x4:  # *args
+        extra = received.get(code.co_varnames[rest], ())
+        for number, value in enumerate(extra if isinstance(extra, tuple) else ()):
+            place = number + len(names) - bound
+            offer(value, call.args[place] if place < len(call.args) else None)
+        rest += 1
+    if code.co_flags & 0x8:  # **kwargs
+        extra = received.get(code.co_varnames[rest], {})
+        for name, value in (extra if isinstance(extra, dict) else {}).items():
+            offer(value, keywords.get(name))
+    return best[1] if best else None

@@ -1,0 +1,251 @@
+"""Makes the case of one broken rule from what the bridge saw: names, owners, histories, expressions and edits.
+
+Called once for each distinct mistake, while the frames are live. Decides nothing and words nothing; runs no operator,
+keeps no tensor, and never raises: where something is not known, the case says less.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import sys
+import types
+from typing import Any
+
+from locus import expressions, histories, names, places, source, values
+from locus.hooks import install_hooks, moves_of, record_module_move
+
+__all__ = ["build_case", "faults", "install_hooks", "record_module_move"]
+
+faults: list[str] = []
+"""What went wrong in here, a few of them; for the report's notes."""
+
+_MAX_FAULTS = 20
+
+
+def build_case(raw: dict[str, Any]) -> dict[str, Any]:
+    """The CASE of what the bridge saw. Never raises."""
+    case = _empty_case(raw)
+    frames: list[types.FrameType] = []
+    try:
+        frames = places.frames_here()
+        _Case(raw, case, frames).fill()
+    except Exception as error:
+        note_fault("build_case", error)
+    finally:
+        try:
+            places.release_locals(frames)
+        except Exception as error:
+            note_fault("release_locals", error)
+        del frames
+    return case
+
+
+def note_fault(where: str, error: BaseException) -> None:
+    """Remembers a fault of ours; the program does not hear of it."""
+    if len(faults) < _MAX_FAULTS:
+        line = error.__traceback__
+        while line is not None and line.tb_next is not None:
+            line = line.tb_next
+        at = f" at {line.tb_frame.f_code.co_filename}:{line.tb_lineno}" if line is not None else ""
+        faults.append(f"{where}: {type(error).__name__}: {error}{at}")
+
+
+def _empty_case(raw: dict[str, Any]) -> dict[str, Any]:
+    overload = str(raw.get("overload", ""))
+    return {
+        "kind": raw.get("kind", "operator"),
+        "op": overload.partition("::")[2].partition(".")[0] or overload,
+        "overload": overload,
+        "error": str(raw.get("error", "")).partition("\n")[0],
+        "use": places.unknown_location(),
+        "library": None,
+        "stack": [],
+        "in_backward": bool(raw.get("in_backward", False)),
+        "forward": None,
+        "step": int(raw.get("step", 0) or 0),
+        "caught_by": raw.get("caught_by"),
+        "device": str(raw.get("device", "")),
+        "operands": [],
+    }
+
+
+class _Case:
+    def __init__(self, raw: dict[str, Any], case: dict[str, Any], frames: list[types.FrameType]):
+        self.raw, self.case, self.frames = raw, case, frames
+        self.operands: list[dict[str, Any]] = list(raw.get("operands") or [])
+        self.users = places.user_frames(frames)
+
+    def fill(self) -> None:
+        self.attempt("place", self.fill_place)
+        self.attempt("forward", self.fill_forward)
+        for operand in self.operands:
+            self.case["operands"].append(_plain_operand(operand))
+        self.attempt("operands", self.fill_operands)
+
+    def attempt(self, what: str, step: Any, *arguments: Any) -> Any:
+        """A fault in one part must not cost the others."""
+        try:
+            return step(*arguments)
+        except Exception as error:
+            note_fault(what, error)
+            return None
+
+    def fill_place(self) -> None:
+        for frame in self.frames:
+            source.vouch(frame.f_code, frame.f_globals)
+        self.case["stack"] = [places.frame_location(frame) for frame in self.users[: places.MAX_STACK]]
+        if self.case["stack"]:
+            self.case["use"] = self.case["stack"][0]
+        else:
+            known = histories.site_location(int(self.raw.get("site", 0) or 0))
+            if known is not None:
+                self.case["use"] = known
+                self.case["stack"] = [known]
+        if self.frames and (not self.users or self.frames[0] is not self.users[0]):
+            self.case["library"] = places.frame_location(self.frames[0])
+
+    def fill_forward(self) -> None:
+        self.case["forward"] = histories.site_location(int(self.raw.get("forward_site", 0) or 0))
+
+    def fill_operands(self) -> None:
+        tensors = [operand.get("tensor") for operand in self.operands]
+        use = self.attempt("use", self.make_use)
+        nodes: list[ast.AST | None] = [None] * len(tensors)
+        if use is not None:
+            nodes = self.attempt("expressions", expressions.operand_nodes, use, self.operands, self.case["op"]) or nodes
+        found = self.attempt("names", names.find, tensors, self.frames) or names.Names()
+        for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
+            if node is not None:
+                facts["expression"] = use.file.flat(node)
+            steps = self.attempt("history", histories.history, tensors[number]) or []
+            facts["history"] = [step.facts for step in steps]
+            match = found.best(number, facts["expression"])
+            self.attempt("name", self.name, facts, tensors[number], match, steps)
+            if match is not None and match.way.holder is not None:
+                facts["owner"] = self.attempt("owner", owner_facts, match, tensors[number])
+            self.attempt("edits", self.edit, number, use, nodes, found, match, steps)
+        del tensors
+
+    def make_use(self) -> expressions.Use | None:
+        if not self.users:
+            return None
+        frame = self.users[0]
+        place = next(number for number, candidate in enumerate(self.frames) if candidate is frame)
+        inner = self.frames[place - 1] if place > 0 else None
+        if inner is not None and inner.f_back is not frame:
+            inner = None  # the frames of another thread lie between
+        return expressions.Use(frame, inner)
+
+    def name(self, facts: dict[str, Any], tensor: Any, match: names.Match | None, steps: list[Any]) -> None:
+        if match is not None and (match.frame < 90 or match.way.holder is not None):
+            facts["name"], facts["kind"] = match.name, match.kind
+            if match.kind == "variable" and self.is_saved(match.name, match.frame):
+                facts["kind"] = "function-context"
+            return
+        facts["kind"] = "generator" if not values.is_tensor(tensor) else "temporary"
+        facts["name"] = facts["expression"] or next((step.target for step in reversed(steps) if step.target), "")
+
+    def is_saved(self, name: str, frame_number: int) -> bool:
+        """Whether a variable was unpacked from ctx.saved_tensors."""
+        frame = self.frames[frame_number]
+        file = source.load(frame.f_code.co_filename)
+        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+        for node in ast.walk(scope) if scope is not None else ():
+            if isinstance(node, ast.Assign) and (node.lineno <= (frame.f_lineno or 0)):
+                value = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+                targets = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+                if name in targets and isinstance(value, ast.Attribute) and value.attr == "saved_tensors":
+                    return True
+        return False
+
+    def edit(self, number: int, use: Any, nodes: list[Any], found: names.Names, match: Any, steps: list[Any]) -> None:
+        edits = sys.modules.get("locus.edits") or _import_edits()
+        if edits is None:
+            return
+        facts = self.case["operands"][number]
+        others = [n for n, other in enumerate(self.case["operands"]) if other["odd"] != facts["odd"]]
+        facts["edits"] = edits.operand_edits(
+            edits.Request(
+                case=self.case, facts=facts, tensor=self.operands[number].get("tensor"), rule=facts["rule"],
+                device=self.other_device(number, others), use=use, node=nodes[number], nodes=nodes, others=others,
+                frames=self.frames, users=self.users, match=match, names=found, steps=steps, moves=moves_of,
+                other_facts=[self.case["operands"][n] for n in others],
+            )
+        )  # fmt: skip
+
+    def other_device(self, number: int, others: list[int]) -> str:
+        """Where this operand would have to be for the call to be right."""
+        if self.case["operands"][number]["rule"] == "cpu":
+            return "cpu"
+        if self.operands[number].get("odd"):
+            return self.case["device"]
+        devices = [self.case["operands"][n]["device"] for n in others if self.case["operands"][n]["rule"] == "same"]
+        devices = devices or [self.case["operands"][n]["device"] for n in others]
+        return devices[0] if devices else self.case["device"]
+
+
+def _import_edits() -> types.ModuleType | None:
+    try:
+        from locus import edits
+    except ImportError:
+        return None
+    return edits
+
+
+def _plain_operand(operand: dict[str, Any]) -> dict[str, Any]:
+    """What can be read off the tensor itself."""
+    tensor = operand.get("tensor")
+    facts: dict[str, Any] = {
+        "argument": operand.get("argument", ""), "position": operand.get("position", -1), "expression": None,
+        "name": "", "kind": "temporary", "device": "", "shape": [], "dtype": "", "zero_dim": False,
+        "written": bool(operand.get("written", False)), "requires_grad": False, "is_leaf": True,
+        "odd": bool(operand.get("odd", False)), "rule": operand.get("rule", "same"),
+        "owner": None, "history": [], "edits": {},
+    }  # fmt: skip
+    for key, read in _READERS.items():
+        try:
+            facts[key] = read(tensor)
+        except Exception:  # a tensor subclass may refuse anything
+            continue
+    return facts
+
+
+_READERS = {
+    "device": lambda tensor: str(tensor.device),
+    "shape": lambda tensor: [int(size) for size in tensor.shape],
+    "dtype": lambda tensor: str(tensor.dtype).removeprefix("torch."),
+    "zero_dim": lambda tensor: tensor.dim() == 0,
+    "requires_grad": lambda tensor: bool(tensor.requires_grad),
+    "is_leaf": lambda tensor: bool(tensor.is_leaf),
+}
+
+
+def owner_facts(match: names.Match, tensor: Any) -> dict[str, Any]:
+    """The owner of a CASE's operand: the module (or optimizer) that holds the tensor, and where it was moved."""
+    holder = match.way.holder
+    facts = {
+        "name": holder.root_name, "class": type(holder.module).__name__, "path": holder.path,
+        "attribute": match.way.attribute, "device": "", "moved_at": None, "moved_to": None,
+        "container": match.way.container,
+    }  # fmt: skip
+    if not values.is_module(holder.module):
+        facts["moved_at"], facts["moved_to"] = moves_of(holder.module)
+        return facts
+    facts["device"] = majority_device(holder.module, tensor) or majority_device(holder.root, tensor)
+    facts["moved_at"], facts["moved_to"] = moves_of(holder.module)
+    return facts
+
+
+def majority_device(module: Any, leave_out: Any = None) -> str:
+    """The device of most of a module's own parameters and buffers, or else of those below it; "" without any."""
+    for deep in (False, True):
+        count: collections.Counter[str] = collections.Counter()
+        for inner in module.modules() if deep else (module,):
+            for table in (inner._parameters, inner._buffers):
+                for tensor in table.values():
+                    if tensor is not None and tensor is not leave_out:
+                        count[str(tensor.device)] += 1
+        if count:
+            return count.most_common(1)[0][0]
+    return ""

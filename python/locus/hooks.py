@@ -1,0 +1,169 @@
+"""Notes a few moments of a program that no operator shows: modules moved, optimizers made, files loaded, batches given.
+
+Wraps what PyTorch has; the program's own results, errors, signatures and pickles stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from locus import histories, places
+
+_moves: weakref.WeakKeyDictionary[Any, tuple[int, str, tuple[Any, ...]]] = weakref.WeakKeyDictionary()
+_built: weakref.WeakKeyDictionary[Any, tuple[Any, ...]] = weakref.WeakKeyDictionary()
+_count = 0
+_installed = False
+
+
+def install_hooks() -> None:
+    """Wraps Module.to/cuda/cpu, Optimizer, torch.load and the DataLoader's iterators. Once a process."""
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    for name in ("to", "cuda", "cpu", "to_empty"):
+        _wrap(torch.nn.Module, name, _note_module_call)
+    _wrap(torch.optim.Optimizer, "__init__", _note_optimizer)
+    _wrap(torch, "load", _note_load)
+    torch.serialization.load = torch.load
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    register_optimizer_step_post_hook(_note_step)
+    _wrap(_BaseDataLoaderIter, "__next__", _note_batch)
+
+
+def record_module_move(module: Any, device: str, site: int | None = None, place: tuple[Any, ...] | None = None) -> None:
+    """Remembers that a module was moved, and where in the program."""
+    global _count
+    _count += 1
+    if place is None and site:
+        place = histories.site_positions(site)
+    with contextlib.suppress(TypeError):  # a module that can't be hashed
+        _moves[module] = (_count, str(device), place or ())
+
+
+def moves_of(module: Any) -> tuple[dict[str, Any] | None, str | None]:
+    """(LOC, device) of the last move that reached a module: its own, or that of a module around it."""
+    built = _built.get(module) if isinstance(module, torch.optim.Optimizer) else None
+    if built is not None:
+        return _location(built), None
+    last: tuple[int, str, tuple[Any, ...]] | None = None
+    for moved, entry in list(_moves.items()):
+        if (last is None or entry[0] > last[0]) and (moved is module or _contains(moved, module)):
+            last = entry
+    return (None, None) if last is None else (_location(last[2]), last[1])
+
+
+def optimizer_place(optimizer: Any) -> dict[str, Any] | None:
+    """The LOC where an optimizer was made."""
+    built = _built.get(optimizer)
+    return _location(built) if built else None
+
+
+def _contains(outer: Any, inner: Any) -> bool:
+    return any(module is inner for module in outer.modules())
+
+
+def _location(place: tuple[Any, ...]) -> dict[str, Any] | None:
+    return places.location(*place) if place else None
+
+
+def _user_place() -> tuple[Any, ...]:
+    """Where the program is now, without reading any source."""
+    for frame in places.walk(sys._getframe(1)):
+        code = frame.f_code
+        if places.is_user_file(code.co_filename):
+            return (code.co_filename, *places.positions(code, frame.f_lasti), places.function_name(code))
+    return ()
+
+
+def _wrap(owner: Any, name: str, note: Any) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            note(name, result, args, kwargs)
+        except Exception as error:  # ours, never the program's
+            _fault(name, error)
+        return result
+
+    setattr(owner, name, wrapper)
+
+
+def _fault(name: str, error: Exception) -> None:
+    facts = sys.modules.get("locus.facts")
+    if facts is not None:
+        facts.note_fault(f"hook on {name}", error)
+
+
+def _note_module_call(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    module = args[0]
+    if name == "to":
+        device = torch._C._nn._parse_to(*args[1:], **kwargs)[0]
+    elif name == "cpu":
+        device = torch.device("cpu")
+    elif name == "to_empty":
+        device = kwargs.get("device", args[1] if len(args) > 1 else None)
+        device = None if device is None else torch.device(device)
+    else:
+        given = kwargs.get("device", args[1] if len(args) > 1 else None)
+        device = torch.device("cuda") if given is None else torch.device(given)
+    if device is None:
+        return
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    record_module_move(module, str(device), place=_user_place())
+
+
+def _note_optimizer(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _built[args[0]] = _user_place()
+
+
+def _note_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    count = getattr(histories.bridge(), "count_step", None)
+    if count is not None:
+        count()
+
+
+def _note_load(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    mark = getattr(histories.bridge(), "mark_loaded", None)
+    if mark is not None:
+        path = args[0] if args else kwargs.get("f", "")
+        mark(tensors_in(result), path if isinstance(path, str) else str(getattr(path, "name", type(path).__name__)))
+
+
+def _note_batch(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    mark = getattr(histories.bridge(), "mark_received", None)
+    if mark is not None:
+        mark(tensors_in(result))
+
+
+def tensors_in(value: Any, limit: int = 100_000) -> list[torch.Tensor]:
+    """The tensors in nested containers, modules and optimizer states."""
+    found: list[torch.Tensor] = []
+    stack, seen = [value], set()
+    while stack and len(found) < limit:
+        item = stack.pop()
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif isinstance(item, (dict, list, tuple, torch.nn.Module)) or hasattr(item, "__dict__"):
+            if id(item) in seen or isinstance(item, (type, types.ModuleType)):
+                continue
+            seen.add(id(item))
+            if isinstance(item, dict):
+                stack.extend(item.values())
+            elif isinstance(item, (list, tuple)):
+                stack.extend(item)
+            else:
+                stack.extend(vars(item).values())
+    return found

@@ -1,0 +1,238 @@
+"""Source text and its syntax tree: the node at an instruction's columns, the statement and scope around it.
+
+Reads files and trees only; runs nothing. A file that is missing, not Python, not UTF-8 (without saying so), or that
+has changed since it was loaded has no source here.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import linecache
+import os
+import time
+import tokenize
+import types
+from collections.abc import Iterator
+from typing import Any
+
+Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+Scope = (*Function, ast.ClassDef, ast.Module)
+Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+_MAX_FILE = 8 << 20
+_MAX_FILES = 256
+_folder = os.getcwd()  # relative names mean this one, also after the program has changed it
+_started = time.time()
+
+
+class Source:
+    """One file: its lines as they are on disk, and its tree with parents."""
+
+    def __init__(self, file: str, text: str, editable: bool):
+        self.file = file
+        self.text = text
+        self.editable = editable
+        """Whether an edit of the file on disk would change the program: not so for notebooks and archives."""
+        self.lines = text.split("\n")
+        self.tree = ast.parse(text, file)
+        self._bytes = [line.encode("utf-8") for line in self.lines]
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._by_end: dict[tuple[int, int], list[ast.AST]] = {}
+        for node in ast.walk(self.tree):
+            for child in ast.iter_child_nodes(node):
+                self._parents[child] = node
+            end = getattr(node, "end_lineno", None)
+            if end is not None:
+                self._by_end.setdefault((end, node.end_col_offset), []).append(node)
+
+    def line(self, number: int) -> str:
+        """The text of a line, from 1; "" where there is none."""
+        return self.lines[number - 1].rstrip("\r") if 0 < number <= len(self.lines) else ""
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around `node`, innermost first."""
+        parent = self._parents.get(node)
+        while parent is not None:
+            yield parent
+            parent = self._parents.get(parent)
+
+    def segment(self, node: ast.AST) -> str:
+        """The node's source, as it is written."""
+        first, last = node.lineno - 1, node.end_lineno - 1
+        if first == last:
+            return self._bytes[first][node.col_offset : node.end_col_offset].decode("utf-8")
+        parts = [self._bytes[first][node.col_offset :], *self._bytes[first + 1 : last]]
+        parts.append(self._bytes[last][: node.end_col_offset])
+        return b"\n".join(parts).decode("utf-8")
+
+    def flat(self, node: ast.AST) -> str:
+        """The node's source on one line, for people."""
+        text = self.segment(node)
+        return ast.unparse(node) if "\n" in text else text
+
+    def at(self, line: int, end_line: int, column: int, end_column: int) -> ast.AST | None:
+        """The node of an instruction with these positions: the operation itself, not the statement around it."""
+        if column < 0:
+            return None
+        same = self._by_end.get((end_line, end_column), [])
+        exact = [node for node in same if (node.lineno, node.col_offset) == (line, column)]
+        if exact:
+            return next((n for n in exact if isinstance(n, (ast.expr, ast.AugAssign))), exact[-1])
+        # Newer Pythons start a call of a method at the method's name, not at the object.
+        calls = [n for n in same if isinstance(n, ast.Call) and (n.lineno, n.col_offset) <= (line, column)]
+        return calls[-1] if calls else None
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The statement that `node` belongs to."""
+        while node is not None and not isinstance(node, ast.stmt):
+            node = self._parents.get(node)
+        return node
+
+    def statements_at(self, line: int) -> list[ast.stmt]:
+        """The statements whose text covers a line, outermost first."""
+        found: list[ast.stmt] = []
+        body: list[ast.AST] = [self.tree]
+        while body:
+            node = body.pop()
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, (ast.stmt, ast.ExceptHandler)) or hasattr(child, "body"):
+                    first = min([child.lineno, *(d.lineno for d in getattr(child, "decorator_list", []))])
+                    if first <= line <= (child.end_lineno or child.lineno):
+                        if isinstance(child, ast.stmt):
+                            found.append(child)
+                        body.append(child)
+        return sorted(found, key=lambda s: (s.lineno, s.col_offset, -(s.end_lineno or 0)))
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The function, class or module whose names `node` sees first."""
+        return next((a for a in self.ancestors(node) if isinstance(a, Scope)), self.tree)
+
+    def function_at(self, first_line: int, name: str) -> ast.AST | None:
+        """The tree of a code object, by the line where it starts and its name."""
+        if name == "<module>":
+            return self.tree
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
+                if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first_line:
+                    return node
+            elif name == "<lambda>" and isinstance(node, ast.Lambda) and node.lineno == first_line:
+                return node
+        return None
+
+
+_files: dict[str, tuple[tuple[float, int], Source | None]] = {}
+_vouched: dict[str, tuple[float, int]] = {}
+_checked_code: dict[tuple[str, int, str], bool] = {}
+
+
+def path_of(file: str) -> str:
+    """The absolute path of a code object's file."""
+    return os.path.normpath(os.path.join(_folder, file))
+
+
+def load(file: str) -> Source | None:
+    """The source of a file, or None where there is none that can be trusted."""
+    if not file:
+        return None
+    stamp = _stamp(file)
+    if stamp is not None and not _is_unchanged(file, stamp):
+        return None
+    cached = _files.get(file)
+    if cached is not None and (cached[0] == stamp):
+        return cached[1]
+    if len(_files) >= _MAX_FILES:
+        _files.clear()
+    result = None
+    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError, MemoryError, LookupError):
+        result = _read(file, stamp)
+    _files[file] = (stamp or (0.0, 0), result)
+    if stamp is None:
+        _files.pop(file)  # a cell or an archive's member: linecache keeps it, and may know more later
+    return result
+
+
+def line_text(file: str, line: int) -> str:
+    """The text of a line, "" where it is not known."""
+    if line <= 0 or not file:
+        return ""
+    found = load(file)
+    if found is not None:
+        return found.line(line)
+    stamp = _stamp(file)
+    if stamp is not None and not _is_unchanged(file, stamp):
+        return ""
+    try:
+        return linecache.getline(file, line).rstrip("\r\n")
+    except Exception:
+        return ""
+
+
+def vouch(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> None:
+    """Compares running code with its file, so that a file written after the program began can be trusted too."""
+    file = code.co_filename
+    if file.startswith("<") and module_globals is not None:
+        return
+    stamp = _stamp(file)
+    if stamp is None:
+        if module_globals is not None and not file.startswith("<"):
+            linecache.lazycache(file, module_globals)  # a member of a zip file
+        return
+    if stamp[0] < _started or _vouched.get(file) == stamp:
+        return
+    key = (file, code.co_firstlineno, code.co_name)
+    if key in _checked_code:
+        return
+    if len(_checked_code) > 4096:
+        _checked_code.clear()
+    _checked_code[key] = True
+    try:
+        with open(path_of(file), "rb") as opened:
+            whole = compile(opened.read(), file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, OSError, RecursionError):
+        return
+    if any(_same_code(code, other) for other in _codes(whole)):
+        _vouched[file] = stamp
+
+
+def _same_code(one: types.CodeType, other: types.CodeType) -> bool:
+    same_place = one.co_firstlineno == other.co_firstlineno and one.co_name == other.co_name
+    return same_place and one.co_code == other.co_code and one.co_linetable == other.co_linetable
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _stamp(file: str) -> tuple[float, int] | None:
+    try:
+        status = os.stat(path_of(file))
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime, status.st_size
+
+
+def _is_unchanged(file: str, stamp: tuple[float, int]) -> bool:
+    return stamp[0] < _started or _vouched.get(file) == stamp
+
+
+def _read(file: str, stamp: tuple[float, int] | None) -> Source | None:
+    if stamp is None:
+        lines = linecache.getlines(file)
+        return Source(file, "".join(lines), editable=False) if lines else None
+    if stamp[1] > _MAX_FILE:
+        return None
+    with open(path_of(file), "rb") as opened:
+        raw = opened.read()
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+    text = raw.decode(encoding)
+    # Edits are written in UTF-8, and a form feed or a lone carriage return moves lines for one reader and not another.
+    plain = encoding in ("utf-8", "utf-8-sig") and not any(mark in text for mark in "\f\v\x1c\x1d\x1e\x85\u2028\u2029")
+    return Source(file, text.replace("\r\n", "\n"), editable=plain and "\r" not in text.replace("\r\n", "\n"))

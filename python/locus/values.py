@@ -1,0 +1,142 @@
+"""Reads values out of a running program without running any of it: no properties, no __getattr__, no operators.
+
+Also says when two tensors are the same memory. What can't be read safely is MISSING.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import collections
+import contextlib
+import types
+from typing import Any
+
+import torch
+
+MISSING = object()
+"""What could not be read."""
+
+_PLAIN_GETTERS = (dict.__getitem__, collections.OrderedDict.__getitem__)
+
+
+def is_tensor(value: Any) -> bool:
+    return issubclass(type(value), torch.Tensor)
+
+
+def is_module(value: Any) -> bool:
+    return issubclass(type(value), torch.nn.Module)
+
+
+def storage_key(tensor: Any) -> int:
+    """A number for the memory of a tensor; 0 where it has none of its own."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except Exception:
+        return 0
+
+
+def likeness(one: Any, other: Any) -> int | None:
+    """0: the same tensor; 1: the same memory, seen the same way; 2: a view of the same memory; None: neither."""
+    if one is other:
+        return 0
+    if not is_tensor(one) or not is_tensor(other):
+        return None
+    key = storage_key(one)
+    if not key or key != storage_key(other):
+        return None
+    try:
+        same = one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
+    except Exception:
+        return None
+    return 1 if same else 2
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """The instance attributes of an object, slots too; {} where it has none."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except Exception:
+        found = None
+    result = dict(found) if isinstance(found, dict) else {}
+    for cls in type(value).__mro__:
+        names = cls.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            member = cls.__dict__.get(name)
+            if isinstance(member, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    result.setdefault(name, member.__get__(value))
+    return result
+
+
+def get_attribute(value: Any, name: str) -> Any:
+    """An attribute that is simply there: instance, module tree, class constant, field of a named tuple."""
+    if isinstance(value, types.ModuleType):
+        return value.__dict__.get(name, MISSING)
+    if is_tensor(value):
+        return value.grad if name == "grad" and value.is_leaf else MISSING
+    if issubclass(type(value), tuple) and name in getattr(type(value), "_fields", ()):
+        return tuple.__getitem__(value, type(value)._fields.index(name))
+    found = attributes(value)
+    if name in found:
+        return found[name]
+    if is_module(value):
+        for table in ("_parameters", "_buffers", "_modules"):
+            entries = found.get(table)
+            if entries and name in entries:
+                return entries[name]
+    for cls in (value.__mro__ if isinstance(value, type) else ()) or type(value).__mro__:
+        if name in cls.__dict__:
+            constant = cls.__dict__[name]
+            return MISSING if hasattr(type(constant), "__get__") else constant
+    return MISSING
+
+
+def get_item(value: Any, key: Any) -> Any:
+    """An element of a plain container, or of the modules that stand for one."""
+    try:
+        if issubclass(type(value), dict) and type(value).__getitem__ in _PLAIN_GETTERS:
+            return dict.get(value, key, MISSING)
+        if type(value) in (list, tuple) or issubclass(type(value), tuple):
+            return tuple.__getitem__(value, key) if isinstance(value, tuple) else value[key]
+        if isinstance(value, (torch.nn.ModuleDict, torch.nn.ParameterDict)):
+            found = value._modules.get(key, MISSING)
+            return value._parameters.get(key, MISSING) if found is MISSING else found
+        if isinstance(value, (torch.nn.Sequential, torch.nn.ModuleList)) and isinstance(key, int):
+            return list(value._modules.values())[key]
+        if isinstance(value, torch.nn.ParameterList) and isinstance(key, int):
+            return get_attribute(value, str(key % len(value)))
+        if isinstance(value, collections.UserDict):
+            return get_item(attributes(value).get("data"), key)
+    except Exception:
+        pass
+    return MISSING
+
+
+def name_in(frame: types.FrameType, name: str) -> Any:
+    """What a name means in a frame."""
+    for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+        if name in names:
+            return names[name]
+    return MISSING
+
+
+def evaluate(node: ast.AST | None, frame: types.FrameType) -> Any:
+    """The value of a simple expression (names, attributes, elements, constants) in a frame; MISSING for any other."""
+    if isinstance(node, ast.Name):
+        return name_in(frame, node.id)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.NamedExpr):
+        return name_in(frame, node.target.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return -node.operand.value if isinstance(node.operand.value, int) else MISSING
+    if isinstance(node, ast.Attribute):
+        owner = evaluate(node.value, frame)
+        return MISSING if owner is MISSING else get_attribute(owner, node.attr)
+    if isinstance(node, ast.Subscript):
+        owner, key = evaluate(node.value, frame), evaluate(node.slice, frame)
+        if owner is MISSING or not isinstance(key, (str, int, bool, type(None), float)):
+            return MISSING
+        return get_item(owner, key)
+    return MISSING
