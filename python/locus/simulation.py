@@ -48,7 +48,9 @@ class SimulationOptions(NamedTuple):
 
     def describe(self) -> str:
         """The call that makes this machine."""
-        return f"simulate(devices={self.devices}, memory={self.memory_bytes}, rng={self.rng!r})"
+        mib, rest = divmod(self.memory_bytes, 1 << 20)
+        memory = str(self.memory_bytes) if rest else repr(f"{mib}MiB" if mib % 1024 else f"{mib // 1024}GiB")
+        return f"simulate(devices={self.devices}, memory={memory}, rng={self.rng!r})"
 
 
 _active: SimulationOptions | None = None
@@ -141,7 +143,7 @@ def activate(options: SimulationOptions) -> None:
     if _active is not None and _active != options:
         raise UsageError(
             f"this process already has the machine {_active.describe()}, so {options.describe()} can't be had. "
-            "Call simulate() once, or start another process."
+            "Call simulate() once (LOCUS_SIMULATE and `locus run` do so too), or start another process."
         )
     if _active is None:
         if options.devices == 0:
