@@ -1,0 +1,181 @@
+// The JSON of a whole report: findings, ledger and program, and the forgiving parser that reads what Python wrote.
+// The findings' own fields are in finding.cc.
+#include <cctype>
+#include <utility>
+
+#include "locus/engine/finding.h"
+#include "locus/engine/json_fields.h"
+#include "locus/engine/utf8.h"
+
+namespace locus::engine {
+
+using fields::Fields;
+using fields::list;
+
+void from_json(const Json& json, Transfer& transfer) {
+  Fields(json, "a transfer")("file", transfer.file)("line", transfer.line)("from", transfer.from)("to", transfer.to)(
+      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note);
+}
+
+void to_json(Json& json, const Transfer& transfer) {
+  json = Json::object();
+  json["file"] = transfer.file;
+  json["line"] = transfer.line;
+  json["from"] = transfer.from;
+  json["to"] = transfer.to;
+  json["count"] = transfer.count;
+  json["bytes"] = transfer.bytes;
+  json["note"] = transfer.note;
+}
+
+void from_json(const Json& json, Sync& sync) {
+  Fields(json, "a synchronisation")("file", sync.file)("line", sync.line)("kind", sync.kind)("count", sync.count);
+}
+
+void to_json(Json& json, const Sync& sync) {
+  json = Json::object();
+  json["file"] = sync.file;
+  json["line"] = sync.line;
+  json["kind"] = sync.kind;
+  json["count"] = sync.count;
+}
+
+void from_json(const Json& json, LineMemory& memory) {
+  Fields(json, "a line's memory")("file", memory.file)("line", memory.line)("bytes", memory.bytes)("count",
+                                                                                                   memory.count);
+}
+
+void to_json(Json& json, const LineMemory& memory) {
+  json = Json::object();
+  json["file"] = memory.file;
+  json["line"] = memory.line;
+  json["bytes"] = memory.bytes;
+  json["count"] = memory.count;
+}
+
+// In JSON the device's name is the key in front of this object.
+void from_json(const Json& json, DeviceMemory& memory) {
+  Fields(json, "a device's memory")("peak", memory.peak)("by_line", memory.by_line);
+}
+
+void to_json(Json& json, const DeviceMemory& memory) {
+  json = Json::object();
+  json["peak"] = memory.peak;
+  json["by_line"] = list(memory.by_line);
+}
+
+void from_json(const Json& json, Program& program) {
+  const Fields fields(json, "a program");
+  fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
+      "seconds", program.seconds)("torch", program.torch)("locus", program.locus);
+  if (const auto exit = json.find("exit"); exit != json.end() && exit->is_string()) {
+    program.exit = 1;  // as the interpreter does with sys.exit("words")
+  } else {
+    fields("exit", program.exit);
+  }
+  // A list of names, or how many there are.
+  if (const auto devices = json.find("devices"); devices != json.end() && devices->is_number()) {
+    int count = 0;
+    fields("devices", count);
+    for (int i = 0; i < std::min(count, 1024); ++i) program.devices.push_back("cuda:" + std::to_string(i));
+  } else {
+    fields("devices", program.devices);
+  }
+}
+
+void to_json(Json& json, const Program& program) {
+  json = Json::object();
+  json["script"] = program.script;
+  json["argv"] = list(program.argv);
+  json["exit"] = program.exit;
+  json["steps"] = program.steps;
+  json["ops"] = program.ops;
+  json["seconds"] = program.seconds;
+  json["devices"] = list(program.devices);
+  json["torch"] = program.torch;
+  json["locus"] = program.locus;
+}
+
+void from_json(const Json& json, Report& report) {
+  const Fields fields(json, "a report");
+  fields("version", report.version);
+  if (report.version != kReportVersion) {
+    throw FormatError("version", "expected " + std::to_string(kReportVersion) + ", got " +
+                                     std::to_string(report.version) + "; this report is of another Locus");
+  }
+  fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("program", report.program)(
+      "notes", report.notes);
+
+  const auto memory = json.find("memory");
+  if (memory == json.end() || memory->is_null()) return;
+  try {
+    const Fields devices(*memory, "an object of devices");
+    for (const auto& [device, ignored] : memory->items()) {
+      DeviceMemory& each = report.memory.emplace_back();
+      each.device = device;
+      devices(device.c_str(), each);
+    }
+  } catch (const FormatError& error) {
+    throw FormatError(fields::join_path("memory", error.where()), error.problem());
+  }
+}
+
+void to_json(Json& json, const Report& report) {
+  json = Json::object();
+  json["version"] = report.version;
+  json["findings"] = list(report.findings);
+  json["transfers"] = list(report.transfers);
+  json["syncs"] = list(report.syncs);
+  Json& memory = json["memory"] = Json::object();
+  for (const DeviceMemory& device : report.memory) memory[device.device] = device;
+  json["program"] = report.program;
+  json["notes"] = list(report.notes);
+}
+
+namespace {
+
+/// The four hexadecimal digits of a \u escape; -1 when they are not four.
+int escape_value(std::string_view text, std::size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return -1;
+  int value = 0;
+  for (std::size_t i = at + 2; i < at + 6; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (std::isxdigit(c) == 0) return -1;
+    value = value * 16 + (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+  }
+  return value;
+}
+
+/// Python writes a file name that is not UTF-8 with lone surrogates, which are not JSON: those become U+FFFD.
+std::string without_lone_surrogates(std::string text) {
+  for (std::size_t at = text.find('\\'); at != std::string::npos && at + 1 < text.size(); at = text.find('\\', at)) {
+    const int value = escape_value(text, at);
+    if (value < 0) {
+      at += 2;  // another escape; its second character may be a backslash too
+      continue;
+    }
+    const bool high = value >= 0xd800 && value < 0xdc00, low = value >= 0xdc00 && value < 0xe000;
+    const int next = high ? escape_value(text, at + 6) : -1;
+    if (high && next >= 0xdc00 && next < 0xe000) {
+      at += 12;
+      continue;
+    }
+    if (high || low) text.replace(at + 2, 4, "fffd");
+    at += 6;
+  }
+  return text;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text) {
+  try {
+    return Json::parse(without_lone_surrogates(valid_utf8(text)));
+  } catch (const nlohmann::json::exception& error) {
+    std::string_view words = error.what();
+    if (const auto end = words.find("] "); words.starts_with('[') && end != words.npos) words.remove_prefix(end + 2);
+    throw FormatError("", std::string(words));
+  }
+}
+
+}  // namespace locus::engine

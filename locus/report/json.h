@@ -1,0 +1,17 @@
+// The report as JSON, the contract with other programs (docs/report.schema.json), and back.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "locus/engine/finding.h"
+
+namespace locus::report {
+
+/// Version 1, indented, keys always in the same order, always valid UTF-8, a newline at the end.
+std::string render_json(const engine::Report& report);
+
+/// Reads what render_json() or the bridge wrote; throws engine::FormatError, which says what is wrong and where.
+engine::Report parse_report(std::string_view text);
+
+}  // namespace locus::report

@@ -1,0 +1,97 @@
+// Facts in words; see phrase.h.
+#include "locus/report/phrase.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "locus/report/screen.h"
+
+namespace locus::report {
+
+using engine::Location;
+using engine::Step;
+
+namespace {
+
+/// How the program spelled a move: `.cuda()`, `.cpu()` or `.to("cuda:0")`.
+std::string move_call(const Step& step) {
+  if (step.op == "cuda" || step.op == "cpu") return fmt::format(".{}()", step.op);
+  if (step.at.text.find(".cuda(") != std::string::npos && step.device.starts_with("cuda")) return ".cuda()";
+  if (step.at.text.find(".cpu(") != std::string::npos && step.device == "cpu") return ".cpu()";
+  const std::string op = operator_name(step.op);
+  const bool plain = op.empty() || op == "to" || op == "_to_copy" || op == "copy_";
+  return plain ? fmt::format(".to(\"{}\")", step.device) : fmt::format("{}()", op);
+}
+
+std::string by_call(std::string_view verb, const Step& step) {
+  const std::string op = operator_name(step.op);
+  return op.empty() ? std::string(verb) : fmt::format("{} by {}()", verb, op);
+}
+
+std::string step_text(const Step& step, std::string_view directory) {
+  std::string words;
+  if (step.action == "moved") {
+    words = "moved by " + move_call(step);
+  } else if (step.action == "created") {
+    words = by_call(step.is_explicit ? "created on " + step.device : "created", step);
+  } else if (step.action == "received") {
+    words = step.op.empty() ? "received" : "received from " + step.op;
+  } else if (step.action == "foreign") {
+    words = "memory from outside PyTorch" + (step.op.empty() ? "" : " (" + step.op + ")");
+  } else {
+    words = by_call(step.action, step);
+  }
+  if (step.at.line > 0) words += " at " + place(step.at, directory);
+  return words;
+}
+
+}  // namespace
+
+std::string place(std::string_view file, int line, std::string_view directory) {
+  std::string text = file.empty() ? "<unknown>" : short_path(file, directory);
+  if (line > 0) text += fmt::format(":{}", line);
+  return text;
+}
+
+std::string place(const Location& at, std::string_view directory, bool with_column) {
+  std::string text = place(at.file, at.line, directory);
+  if (with_column && at.line > 0 && at.column >= 0) text += fmt::format(":{}", std::int64_t{at.column} + 1);
+  return text;
+}
+
+std::string operator_name(std::string_view op) {
+  if (const auto scope = op.find("::"); scope != op.npos) {
+    op.remove_prefix(scope + 2);
+    op = op.substr(0, op.find('.'));
+  }
+  return clean(op);
+}
+
+std::string type_text(std::string_view dtype, const std::vector<std::int64_t>& shape) {
+  constexpr std::size_t kMaxDims = 6;
+  if (dtype.starts_with("torch.")) dtype.remove_prefix(6);
+  if (dtype.empty()) return {};
+  if (shape.size() <= kMaxDims) return fmt::format("{}[{}]", clean(dtype), fmt::join(shape, ", "));
+  return fmt::format("{}[{}, …, {}]", clean(dtype), fmt::join(shape.begin(), shape.begin() + 3, ", "), shape.back());
+}
+
+std::string history_text(const std::vector<Step>& history, bool suspect, std::string_view directory) {
+  if (history.empty()) return {};
+  const Step& last = history.back();
+  std::string words = step_text(last, directory);
+  const Step* placed = &last;
+  if (last.action == "computed") {
+    // What put it where it is happened earlier.
+    const auto earlier =
+        std::find_if(history.rbegin(), history.rend(), [](const Step& step) { return step.action != "computed"; });
+    placed = earlier == history.rend() ? nullptr : &*earlier;
+    if (placed != nullptr) words += " from one " + step_text(*placed, directory);
+  }
+  const bool moved =
+      std::any_of(history.begin(), history.end(), [](const Step& step) { return step.action == "moved"; });
+  if (suspect && placed != nullptr && !moved) words += ", never moved";
+  return clean(words);
+}
+
+}  // namespace locus::report

@@ -1,0 +1,26 @@
+// Facts in words: a place, a type, a step of a tensor's history. Plain text, already harmless for a screen.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locus/engine/finding.h"
+
+namespace locus::report {
+
+/// "train.py:41:16"; the column only when asked for and known.
+std::string place(const engine::Location& at, std::string_view directory, bool with_column = false);
+std::string place(std::string_view file, int line, std::string_view directory);
+
+/// "aten::add.Tensor" is "add" to a person.
+std::string operator_name(std::string_view op);
+
+/// "float32[10, 3]"; long shapes are shortened in the middle.
+std::string type_text(std::string_view dtype, const std::vector<std::int64_t>& shape);
+
+/// "computed by mul() at train.py:30 from one created by randn() at train.py:12"; with ", never moved" where a
+/// suspect never was.
+std::string history_text(const std::vector<engine::Step>& history, bool suspect, std::string_view directory);
+
+}  // namespace locus::report

@@ -1,0 +1,70 @@
+// Text as it appears on a screen: harmless characters, columns, wrapping, colours, short paths and short numbers.
+// Knows nothing of findings.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace locus::report {
+
+/// What a piece of text is, for the palette.
+enum class Tone : std::uint8_t { kPlain, kBold, kError, kWarning, kGutter, kGood, kDim };
+
+/// The text in the colour of its tone, or as it is when colours are off.
+std::string paint(std::string_view text, Tone tone, bool color);
+
+/// One character with its place on the screen.
+struct Cell {
+  char32_t character;
+  int width;
+};
+
+/// Columns a character takes: 0 (combining), 1 or 2 (East Asian wide, emoji).
+int character_width(char32_t character);
+
+/// A tab is this many columns, wherever it stands.
+constexpr int kTabWidth = 4;
+
+/// The characters of a source line, one or more cells for each: tabs become spaces, control characters pictures,
+/// what is not UTF-8 U+FFFD. `starts[i]` is the cell at which character i of the line begins.
+std::vector<Cell> cells_of(std::string_view line, std::vector<std::size_t>* starts = nullptr);
+
+std::string text_of(const std::vector<Cell>& cells, std::size_t begin = 0, std::size_t end = std::string::npos);
+int width_of(const std::vector<Cell>& cells, std::size_t begin = 0, std::size_t end = std::string::npos);
+
+/// Words made harmless: one line, no control characters, valid UTF-8.
+std::string clean(std::string_view text);
+
+/// Columns that clean text takes.
+int width_of(std::string_view clean_text);
+
+/// Clean text broken at spaces: the first line has room for `first` columns, the others for `rest`. Longer words
+/// stay whole. Always gives at least one line. Negative or zero room: nothing is broken.
+std::vector<std::string> wrap(std::string_view clean_text, int first, int rest);
+
+/// At most `room` columns, the middle replaced by an ellipsis. No limit when `room` is zero or less.
+std::string shorten(std::string_view clean_text, int room);
+
+/// Padded with spaces on the right to `room` columns.
+std::string padded(std::string_view clean_text, int room);
+
+/// "1,204".
+std::string grouped(std::int64_t number);
+
+/// "1 step", "12 steps", "1,204 ops".
+std::string counted(std::int64_t number, std::string_view noun);
+
+/// "512 B", "1.2 MiB".
+std::string bytes_text(std::int64_t bytes);
+
+/// A path as a person calls it: relative to `directory` when inside it, without the folders in front of an
+/// installed library.
+std::string short_path(std::string_view path, std::string_view directory);
+
+/// The same, always without the folders in front of an installed library.
+std::string library_path(std::string_view path, std::string_view directory);
+
+}  // namespace locus::report

@@ -1,0 +1,171 @@
+// The report as text: findings one after the other, the ledger, the notes, the closing line. A finding's own block is
+// in finding_text.cc.
+#include "locus/report/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "locus/report/phrase.h"
+#include "locus/report/screen.h"
+#include "locus/report/snippet.h"
+
+namespace locus::report {
+
+using engine::Report;
+using engine::Severity;
+
+namespace {
+
+constexpr std::string_view kNoBreak = "\u00a0";
+
+/// `head` once, then `body` wrapped behind it; a no-break space is a space that no line ends at.
+std::string hanging(std::string_view head, std::string_view body, const TextOptions& options, Tone tone) {
+  const int indent = width_of(head);
+  const int room = layout_width(options) == 0 ? 0 : layout_width(options) - indent;
+  std::string out;
+  for (const std::string& line : wrap(body, room, room)) {
+    out += out.empty() ? paint(head, tone, options.color) : std::string(static_cast<std::size_t>(indent), ' ');
+    out += line + "\n";
+  }
+  for (std::size_t at; (at = out.find(kNoBreak)) != out.npos;) out.replace(at, kNoBreak.size(), " ");
+  return out;
+}
+
+/// One row of a ledger table.
+struct Row {
+  std::string where;
+  std::vector<std::string> cells;  // all but the last right-aligned
+};
+
+std::string table(std::string_view title, std::vector<Row> rows, const TextOptions& options) {
+  if (rows.empty()) return {};
+  const auto limit = static_cast<std::size_t>(std::max(1, options.ledger_rows));
+  const std::size_t left = rows.size() - std::min(rows.size(), limit);
+  rows.resize(rows.size() - left);
+  std::vector<int> widths(1 + rows.front().cells.size(), 0);
+  for (const Row& row : rows) {
+    widths[0] = std::max(widths[0], width_of(row.where));
+    for (std::size_t i = 0; i < row.cells.size(); ++i) widths[i + 1] = std::max(widths[i + 1], width_of(row.cells[i]));
+  }
+  std::string out = paint(title, Tone::kBold, options.color) + "\n";
+  for (const Row& row : rows) {
+    std::string line = "  " + padded(row.where, widths[0]);
+    for (std::size_t i = 0; i < row.cells.size(); ++i) {
+      const bool last = i + 1 == row.cells.size();
+      const int gap = last ? 0 : widths[i + 1] - width_of(row.cells[i]);
+      line += "  " + std::string(static_cast<std::size_t>(gap), ' ') + row.cells[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    // What does not fit goes on under the first number.
+    const int room = layout_width(options);
+    bool first = true;
+    for (const std::string& part : wrap(line, room - 2, room - 6)) {
+      out += (first ? "  " : "      ") + part + "\n";
+      first = false;
+    }
+  }
+  if (left > 0) out += fmt::format("  … and {} more\n", counted(static_cast<std::int64_t>(left), "line"));
+  return out + "\n";
+}
+
+template <class T, class Weight>
+std::vector<const T*> heaviest_first(const std::vector<T>& items, Weight weight) {
+  std::vector<const T*> sorted;
+  for (const T& item : items) sorted.push_back(&item);
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const T* a, const T* b) { return weight(*a) > weight(*b); });
+  return sorted;
+}
+
+std::string ledger(const Report& report, const TextOptions& options) {
+  std::vector<Row> transfers, syncs;
+  for (const auto* each : heaviest_first(report.transfers, [](const auto& t) { return t.bytes; })) {
+    transfers.push_back({place(each->file, each->line, options.directory),
+                         {clean(each->from) + " → " + clean(each->to), counted(each->count, "time"),
+                          bytes_text(each->bytes), clean(each->note)}});
+  }
+  for (const auto* each : heaviest_first(report.syncs, [](const auto& s) { return s.count; })) {
+    syncs.push_back(
+        {place(each->file, each->line, options.directory), {counted(each->count, "time"), clean(each->kind)}});
+  }
+  std::string out = table("transfers, by bytes", std::move(transfers), options);
+  out += table("synchronisations, by count", std::move(syncs), options);
+  for (const engine::DeviceMemory& device : report.memory) {
+    std::vector<Row> lines;
+    for (const auto* each : heaviest_first(device.by_line, [](const auto& m) { return m.bytes; })) {
+      lines.push_back({place(each->file, each->line, options.directory),
+                       {bytes_text(each->bytes), counted(each->count, "allocation")}});
+    }
+    const std::string title =
+        fmt::format("memory of {} at its peak, {}", clean(device.device), bytes_text(device.peak));
+    out += lines.empty() ? paint(title, Tone::kBold, options.color) + "\n\n" : table(title, std::move(lines), options);
+  }
+  return out;
+}
+
+/// Sums without overflow: a report may say anything.
+std::int64_t add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+
+TextOptions settled(const TextOptions& options) {
+  TextOptions settled = options;
+  std::error_code ignored;
+  if (settled.directory.empty()) settled.directory = std::filesystem::current_path(ignored).string();
+  return settled;
+}
+
+}  // namespace
+
+std::string render_summary(const Report& report, const TextOptions& options) {
+  std::int64_t transfers = 0, bytes = 0, syncs = 0;
+  for (const engine::Transfer& each : report.transfers) {
+    transfers = add(transfers, each.count);
+    bytes = add(bytes, each.bytes);
+  }
+  for (const engine::Sync& each : report.syncs) syncs = add(syncs, each.count);
+  const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
+                                    [](const auto& finding) { return finding.severity == Severity::kError; });
+  const auto warnings = static_cast<std::int64_t>(report.findings.size()) - errors;
+  const engine::Program& program = report.program;
+  const std::string steps = program.steps > 0 ? " in " + counted(program.steps, "step") : "";
+  const std::string seconds = fmt::format("{:.1f}{}s", program.seconds, kNoBreak);
+
+  std::string size = bytes_text(bytes);
+  size.replace(size.find(' '), 1, kNoBreak);
+
+  std::string words;
+  if (report.findings.empty()) {
+    words = fmt::format("no placement mistakes{} ({} checked, {}, {})", steps, counted(program.ops, "op"),
+                        counted(transfers, "transfer"), seconds);
+    return hanging("locus: ", words, options, Tone::kBold);
+  }
+  std::string kinds = errors > 0 ? counted(errors, "error") : "";
+  if (warnings > 0) kinds += (kinds.empty() ? "" : ", ") + counted(warnings, "warning");
+  words = fmt::format("{} ({}){}, {} checked; {} ({}), {}; {}",
+                      counted(static_cast<std::int64_t>(report.findings.size()), "finding"), kinds, steps,
+                      counted(program.ops, "op"), counted(transfers, "transfer"), size,
+                      counted(syncs, "synchronisation"), seconds);
+  return hanging("locus: ", words, options, Tone::kBold);
+}
+
+std::string render_text(const Report& report, const TextOptions& asked) {
+  const TextOptions options = settled(asked);
+  std::string out;
+  for (const engine::Finding& finding : report.findings) {
+    out += render_finding(finding, options, report.program.steps) + "\n";
+  }
+  if (options.ledger) out += ledger(report, options);
+  for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
+  if (report.program.exit != 0) {
+    const std::string words = fmt::format("the program ended with exit status {}", report.program.exit);
+    out += hanging("note: ", words, options, Tone::kBold);
+  }
+  return out + render_summary(report, options);
+}
+
+}  // namespace locus::report

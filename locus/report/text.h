@@ -1,0 +1,28 @@
+// The report as text, for a person at a terminal: one block per root cause, in the manner of rustc.
+// Writes nothing anywhere and asks the terminal nothing; the caller says how wide and whether in colour.
+#pragma once
+
+#include <string>
+
+#include "locus/engine/finding.h"
+
+namespace locus::report {
+
+struct TextOptions {
+  int width = 80;         ///< columns; 0: never wrap or clip
+  bool color = false;     ///< ANSI colours
+  bool ledger = false;    ///< add transfers, synchronisations and memory by line
+  int ledger_rows = 10;   ///< lines per ledger table
+  std::string directory;  ///< paths inside it are shown relative; empty: the current directory
+};
+
+/// The whole report: every finding, the ledger when asked for, the notes and the closing line.
+std::string render_text(const engine::Report& report, const TextOptions& options);
+
+/// One finding's block, without the blank line behind it. `steps` is how many the program made; 0: unknown.
+std::string render_finding(const engine::Finding& finding, const TextOptions& options, std::int64_t steps = 0);
+
+/// The one line that sums the run up.
+std::string render_summary(const engine::Report& report, const TextOptions& options);
+
+}  // namespace locus::report
