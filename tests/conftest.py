@@ -8,7 +8,7 @@ import pytest
 # The runner is a script and a module: the server starts it by its path.
 sys.path.insert(0, str(Path(__file__).parent / "e2e"))
 
-from forkrunner import ForkRunner  # noqa: E402
+from forkrunner import ForkRunner
 
 
 @pytest.fixture(scope="session")

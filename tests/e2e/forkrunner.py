@@ -7,6 +7,7 @@ the tests of the command line (test_cli_run.py): those start a fresh interpreter
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -24,7 +25,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # torch._dynamo is what the first optimizer step would import (a second or two in every child).
-PRELOAD = ("numpy", "torch", "torch._dynamo", "torch.utils.data", "torch.utils.checkpoint", "torch.func", "locus", "pytest", "simulated")
+PRELOAD = (
+    "numpy",
+    "torch",
+    "torch._dynamo",
+    "torch.utils.data",
+    "torch.utils.checkpoint",
+    "torch.func",
+    "locus",
+    "pytest",
+    "simulated",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,7 @@ class Result:
     seconds: float
     timed_out: bool
 
-    def ok(self) -> "Result":
+    def ok(self) -> Result:
         """Itself, or an AssertionError that shows everything."""
         assert self.code == 0 and not self.timed_out, self.describe()
         return self
@@ -74,7 +85,9 @@ class ForkRunner:
             self._start()
         folder = Path(tempfile.mkdtemp(dir=self.folder.name))
         simulate = {"devices": simulate} if isinstance(simulate, int) else simulate
-        request = dict(what, simulate=simulate, env=env or {}, cwd=str(cwd or folder), deadline=deadline, folder=str(folder))
+        request = dict(
+            what, simulate=simulate, env=env or {}, cwd=str(cwd or folder), deadline=deadline, folder=str(folder)
+        )
         self.server.stdin.write(json.dumps(request) + "\n")
         self.server.stdin.flush()
         line = self.server.stdout.readline()
@@ -84,9 +97,13 @@ class ForkRunner:
         return Result(stdout=output[0], stderr=output[1], **json.loads(line))
 
     def _start(self):
-        env = dict(os.environ, OMP_NUM_THREADS=str(self.threads), MKL_NUM_THREADS=str(self.threads), PYTHONUNBUFFERED="1")
+        env = dict(
+            os.environ, OMP_NUM_THREADS=str(self.threads), MKL_NUM_THREADS=str(self.threads), PYTHONUNBUFFERED="1"
+        )
         env = {k: v for k, v in env.items() if not k.startswith("LOCUS_")}
-        self.server = subprocess.Popen([self.python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        self.server = subprocess.Popen(
+            [self.python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+        )
         if self.server.stdout.readline().strip() != "ready":
             raise RuntimeError(f"{self.python} could not start the server that forks programs")
 
@@ -134,10 +151,8 @@ def wait(child: int, deadline: float) -> tuple[int, bool]:
     descriptor = os.pidfd_open(child)
     finished, _, _ = select.select([descriptor], [], [], deadline)
     os.close(descriptor)
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)  # before the wait: until then the number cannot be given to anyone else
-    except (ProcessLookupError, PermissionError):
-        pass
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status), not finished
 

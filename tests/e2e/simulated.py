@@ -23,12 +23,22 @@ def simulated(devices=1, deadline=60.0, env=None, **options):
 
         @functools.wraps(function)
         def test(program, **parameters):
-            result = program.call("simulated:run_inside", file, function.__qualname__, parameters, simulate=machine, env=env, deadline=deadline)
+            result = program.call(
+                "simulated:run_inside",
+                file,
+                function.__qualname__,
+                parameters,
+                simulate=machine,
+                env=env,
+                deadline=deadline,
+            )
             if result.code or result.timed_out:
                 pytest.fail(result.describe(), pytrace=False)
 
         own = list(inspect.signature(function).parameters.values())
-        test.__signature__ = inspect.Signature([inspect.Parameter("program", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
+        test.__signature__ = inspect.Signature(
+            [inspect.Parameter("program", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own]
+        )
         del test.__wrapped__
         test.inside = function
         return test

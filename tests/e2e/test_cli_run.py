@@ -16,15 +16,23 @@ COUNT = "import torch; print(torch.cuda.is_available(), torch.cuda.device_count(
 FACTS = """
 import os, sys
 print([os.path.basename(sys.argv[0]), *sys.argv[1:]], __name__, __package__, __spec__ and __spec__.name)
-print(globals().get("__file__") and os.path.basename(__file__), sys.path[0] and os.path.basename(os.path.realpath(sys.path[0])))
-print(sys.modules["__main__"].__dict__ is globals(), "torch" in sys.modules, __doc__, sorted(k for k in globals() if k.startswith("__")))
+print(globals().get("__file__") and os.path.basename(__file__))
+print(sys.path[0] and os.path.basename(os.path.realpath(sys.path[0])))
+print(sys.modules["__main__"].__dict__ is globals(), "torch" in sys.modules, __doc__)
+print(sorted(k for k in globals() if k.startswith("__")))
 """
 
 
 def start(*arguments, env=None, cwd=None, stdin=""):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("LOCUS_")}
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], env={**clean, **(env or {})}, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=DEADLINE,
+        [sys.executable, *map(str, arguments)],
+        env={**clean, **(env or {})},
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
     )
 
 
@@ -47,13 +55,17 @@ def assert_refused(result, *words):
 
 
 def test_run_gives_the_program_devices(tmp_path):
-    path = write(tmp_path, "prog.py", """
+    path = write(
+        tmp_path,
+        "prog.py",
+        """
         import sys, torch
         x = torch.arange(4, device="cuda:1").float().requires_grad_()
         (x * 2).sum().backward()
         print(torch.cuda.device_count(), x.grad.tolist(), x.grad.device, sys.argv[1:])
         print(torch.cuda.get_device_properties(0).total_memory)
-    """)
+    """,
+    )
     result = locus("run", "--devices", "2", "--memory", "24GiB", path, "--devices", "7", "-x", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == ["2 [2.0, 2.0, 2.0, 2.0] cuda:1 ['--devices', '7', '-x']", str(24 << 30)]
@@ -71,7 +83,9 @@ def test_the_installed_command_is_the_same(tmp_path):
 
 
 def test_environment():
-    result = start("-c", COUNT + "\nprint(torch.cuda.mem_get_info()[1])", env={"LOCUS_SIMULATE": "cuda:3", "LOCUS_MEMORY": "16GiB"})
+    result = start(
+        "-c", COUNT + "\nprint(torch.cuda.mem_get_info()[1])", env={"LOCUS_SIMULATE": "cuda:3", "LOCUS_MEMORY": "16GiB"}
+    )
     assert (result.returncode, result.stdout) == (0, f"True 3\n{16 << 30}\n"), result.stderr
 
 
@@ -81,14 +95,23 @@ def test_environment_reaches_child_processes():
 
 
 def test_environment_rng():
-    text = "import torch; torch.manual_seed(0); print(torch.rand(2, device='cuda' if torch.cuda.is_available() else 'cpu').tolist())"
+    """ "device": the same seed on the device, whatever the CPU has drawn; "cpu": one stream for both."""
+    text = """
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+torch.zeros(1, device=device)
+torch.manual_seed(0)
+print(torch.rand(1).item(), torch.rand(2, device=device).tolist())
+"""
     plain = start("-c", text).stdout
     assert start("-c", text, env={"LOCUS_SIMULATE": "1", "LOCUS_RNG": "cpu"}).stdout == plain != ""
     assert start("-c", text, env={"LOCUS_SIMULATE": "1"}).stdout not in (plain, "")
 
 
 def test_simulate_after_torch_was_imported_and_used():
-    result = start("-c", """
+    result = start(
+        "-c",
+        """
 import torch
 (torch.ones(3) + 1).sum()
 assert not torch.cuda.is_available()
@@ -97,7 +120,8 @@ locus.simulate(devices=2, memory="80GiB")
 assert torch.cuda.is_available() and torch.cuda.device_count() == 2
 print(torch.ones(2, device="cuda").sum().item(), torch.cuda.get_device_properties(1).total_memory)
 locus.simulate(devices=2, memory="80GiB")
-""")
+""",
+    )
     assert (result.returncode, result.stdout) == (0, f"2.0 {80 << 30}\n"), result.stderr
 
 
@@ -107,54 +131,90 @@ def test_simulate_before_torch_is_imported():
 
 
 def test_no_devices_is_a_machine_without_cuda():
-    text = COUNT + """
+    text = (
+        COUNT
+        + """
 try:
     torch.ones(1, device="cuda")
 except (RuntimeError, AssertionError) as error:
     print("refused", len(str(error)) > 0)
 print((torch.ones(2) * 2).sum().item())
 """
+    )
     result = locus("run", "--devices", "0", "-c", text)
     assert (result.returncode, result.stdout) == (0, "False 0\nrefused True\n4.0\n"), result.stderr
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["--devices", "1000"], ["1000", "64"]), (["--devices", "-1"], ["-1", "64"]), (["--devices", "two"], ["two", "64"]),
-    (["--memory", "12parsecs"], ["12parsecs", "80GiB"]), (["--memory", "0"], ["0", "80GiB"]), (["--rng", "dice"], ["dice", "device", "cpu"]),
-    (["--sideways"], ["--sideways"]),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--devices", "1000"], ["1000", "64"]),
+        (["--devices", "-1"], ["-1", "64"]),
+        (["--devices", "two"], ["two", "64"]),
+        (["--memory", "12parsecs"], ["12parsecs", "80GiB"]),
+        (["--memory", "0"], ["0", "80GiB"]),
+        (["--rng", "dice"], ["dice", "device", "cpu"]),
+        (["--sideways"], ["--sideways"]),
+    ],
+)
 def test_bad_options(arguments, words):
     assert_refused(locus("run", *arguments, "-c", "print('ran')"), *words)
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["no_such_script.py"], ["no_such_script.py"]), (["-m", "no_such_module"], ["no_such_module"]), ([], ["script", "--help"]), (["."], ["."]),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["no_such_script.py"], ["no_such_script.py"]),
+        (["-m", "no_such_module"], ["no_such_module"]),
+        ([], ["script", "--help"]),
+        (["."], ["."]),
+    ],
+)
 def test_bad_programs(arguments, words, tmp_path):
     assert_refused(locus("run", *arguments, cwd=tmp_path), *words)
 
 
-@pytest.mark.parametrize("env, words", [
-    ({"LOCUS_SIMULATE": "cuda:1000"}, ["LOCUS_SIMULATE", "cuda:1000", "64"]), ({"LOCUS_SIMULATE": "tpu"}, ["LOCUS_SIMULATE", "tpu", "cuda:2"]),
-    ({"LOCUS_SIMULATE": "1", "LOCUS_MEMORY": "12parsecs"}, ["LOCUS_MEMORY", "12parsecs", "80GiB"]),
-    ({"LOCUS_SIMULATE": "1", "LOCUS_RNG": "dice"}, ["LOCUS_RNG", "dice", "cpu"]),
-])
+@pytest.mark.parametrize(
+    "env, words",
+    [
+        ({"LOCUS_SIMULATE": "cuda:1000"}, ["LOCUS_SIMULATE", "cuda:1000", "64"]),
+        ({"LOCUS_SIMULATE": "tpu"}, ["LOCUS_SIMULATE", "tpu", "cuda:2"]),
+        ({"LOCUS_SIMULATE": "1", "LOCUS_MEMORY": "12parsecs"}, ["LOCUS_MEMORY", "12parsecs", "80GiB"]),
+        ({"LOCUS_SIMULATE": "1", "LOCUS_RNG": "dice"}, ["LOCUS_RNG", "dice", "cpu"]),
+    ],
+)
 def test_bad_environment(env, words):
     assert_refused(start("-c", "import torch; print('ran')", env=env), *words)
 
 
-@pytest.mark.parametrize("call, words", [
-    ("devices=1000", ["1000", "64"]), ("devices='2'", ["'2'", "64"]), ("memory='12parsecs'", ["12parsecs", "80GiB"]), ("memory=-1", ["-1", "80GiB"]), ("rng='dice'", ["dice", "cpu"]),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        ("devices=1000", ["1000", "64"]),
+        ("devices='2'", ["'2'", "64"]),
+        ("memory='12parsecs'", ["12parsecs", "80GiB"]),
+        ("memory=-1", ["-1", "80GiB"]),
+        ("rng='dice'", ["dice", "cpu"]),
+    ],
+)
 def test_bad_calls(call, words):
-    result = start("-c", f"import locus\ntry:\n    locus.simulate({call})\nexcept locus.errors.UsageError as error:\n    print(error)")
+    result = start(
+        "-c",
+        f"import locus\ntry:\n    locus.simulate({call})\nexcept locus.errors.UsageError as error:\n    print(error)",
+    )
     assert result.returncode == 0 and all(word in result.stdout for word in words), (result.stdout, result.stderr)
 
 
-@pytest.mark.parametrize("ending, code, error", [
-    ("raise SystemExit(3)", 3, ""), ("import sys; sys.exit('gone')", 1, "gone\n"), ("import os; os._exit(4)", 4, ""), ("pass", 0, ""),
-    ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, ""),
-])
+@pytest.mark.parametrize(
+    "ending, code, error",
+    [
+        ("raise SystemExit(3)", 3, ""),
+        ("import sys; sys.exit('gone')", 1, "gone\n"),
+        ("import os; os._exit(4)", 4, ""),
+        ("pass", 0, ""),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, ""),
+    ],
+)
 def test_exit_codes_pass_through(ending, code, error, tmp_path):
     result = locus("run", write(tmp_path, "prog.py", ending))
     assert (result.returncode, result.stderr) == (code, error)
@@ -164,7 +224,10 @@ def test_exit_codes_pass_through(ending, code, error, tmp_path):
 def test_the_program_looks_as_under_python(how, tmp_path):
     write(tmp_path, "prog.py", FACTS)
     target = {"script": ["prog.py"], "module": ["-m", "prog"], "code": ["-c", FACTS]}[how]
-    under_python, under_locus = start(*target, "a", "--b", cwd=tmp_path), locus("run", *target, "a", "--b", cwd=tmp_path)
+    under_python, under_locus = (
+        start(*target, "a", "--b", cwd=tmp_path),
+        locus("run", *target, "a", "--b", cwd=tmp_path),
+    )
     assert under_python.returncode == 0, under_python.stderr
     assert (under_locus.returncode, under_locus.stdout) == (0, under_python.stdout), under_locus.stderr
 
@@ -180,14 +243,20 @@ def test_exceptions_look_as_under_python(how, tmp_path):
 
 
 def test_an_error_of_a_device_shows_no_frames_of_locus(tmp_path):
-    path = write(tmp_path, "prog.py", """
+    path = write(
+        tmp_path,
+        "prog.py",
+        """
         import torch
         a = torch.ones(2, device="cuda")
         a + torch.ones(2)
-    """)
+    """,
+    )
     result = locus("run", path)
     assert result.returncode == 1
-    assert "Expected all tensors to be on the same device" in result.stderr and "prog.py\", line 4" in result.stderr, result.stderr
+    assert "Expected all tensors to be on the same device" in result.stderr and 'prog.py", line 4' in result.stderr, (
+        result.stderr
+    )
     assert result.stderr.count('File "') == 1, result.stderr
 
 
@@ -204,13 +273,17 @@ def test_programs_find_their_neighbours_and_their_input(tmp_path):
 
 
 def test_spawned_workers_find_the_program(tmp_path):
-    path = write(tmp_path, "prog.py", """
+    path = write(
+        tmp_path,
+        "prog.py",
+        """
         import multiprocessing as mp
         import torch
 
         def work(queue):
             x = torch.ones(3, device="cuda:1")
-            queue.put((torch.cuda.device_count(), str(x.device), x.sum().item(), torch.cuda.get_device_properties(0).total_memory))
+            total = torch.cuda.get_device_properties(0).total_memory
+            queue.put((torch.cuda.device_count(), str(x.device), x.sum().item(), total))
 
         if __name__ == "__main__":
             for method in ("spawn", "forkserver"):
@@ -220,7 +293,8 @@ def test_spawned_workers_find_the_program(tmp_path):
                 worker.start()
                 print(method, queue.get(timeout=100))
                 worker.join()
-    """)
+    """,
+    )
     result = locus("run", "--devices", "2", "--memory", "1GiB", path)
     fact = (2, "cuda:1", 3.0, 1 << 30)
     assert (result.returncode, result.stdout) == (0, f"spawn {fact}\nforkserver {fact}\n"), result.stderr

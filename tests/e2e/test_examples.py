@@ -35,7 +35,7 @@ def test_each_mistake_is_one_by_itself(program, tmp_path):
     right = (EXAMPLES / "train_two_gpus.py").read_text().splitlines()
     assert len(mistakes()) == 5
     for number, _, broken in mistakes():
-        lines = [*right[:number], broken, *right[number + 1:]]
+        lines = [*right[:number], broken, *right[number + 1 :]]
         ast.parse("\n".join(lines))
         result = program.run_source("\n".join(lines), simulate=2)
         assert result.code == 1 and "same device" in result.stderr, f"{broken}\n{result.describe()}"

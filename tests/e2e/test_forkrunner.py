@@ -11,20 +11,32 @@ def source(text):
 
 
 def test_argv_main_and_path(program, tmp_path):
-    result = program.run_source(source("""
+    result = program.run_source(
+        source("""
         import os, sys
         print(sys.argv[1:], __name__, os.path.basename(__file__), sys.path[0] == os.path.dirname(__file__))
         print(os.getcwd(), os.environ["COLOUR"], sys.modules["__main__"].__dict__ is globals())
         print(sys.stdin.read() == "", "torch" in sys.modules)
-    """), "a", "--b", cwd=tmp_path, env={"COLOUR": "red"}).ok()
+    """),
+        "a",
+        "--b",
+        cwd=tmp_path,
+        env={"COLOUR": "red"},
+    ).ok()
     assert result.stdout.splitlines() == ["['a', '--b'] __main__ program.py True", f"{tmp_path} red True", "True True"]
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize("ending, code, error", [
-    ("raise SystemExit(7)", 7, ""), ("import sys; sys.exit('no such thing')", 1, "no such thing\n"),
-    ("import os; os._exit(9)", 9, ""), ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, ""), ("pass", 0, ""),
-])
+@pytest.mark.parametrize(
+    "ending, code, error",
+    [
+        ("raise SystemExit(7)", 7, ""),
+        ("import sys; sys.exit('no such thing')", 1, "no such thing\n"),
+        ("import os; os._exit(9)", 9, ""),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, ""),
+        ("pass", 0, ""),
+    ],
+)
 def test_exit_codes(program, ending, code, error):
     result = program.run_source(ending)
     assert (result.code, result.stderr) == (code, error), result.describe()

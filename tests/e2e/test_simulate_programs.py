@@ -43,7 +43,9 @@ def assert_close(actual, expected):
         for a, e in zip(NUMBER.findall(line_actual), NUMBER.findall(line_expected)):
             digits = len(e.partition(".")[2]) if re.fullmatch(r"[-+]?\d*\.\d+", e) else None
             last_digit = 1.01 * 10.0**-digits if digits else 0.0
-            assert abs(float(a) - float(e)) <= 1e-4 * abs(float(e)) + last_digit, f"{line_actual!r} is not close to {line_expected!r}"
+            assert abs(float(a) - float(e)) <= 1e-4 * abs(float(e)) + last_digit, (
+                f"{line_actual!r} is not close to {line_expected!r}"
+            )
 
 
 def run(program, path, **options):

@@ -10,8 +10,9 @@ PARENT = os.getpid()
 
 @simulated(devices=None)
 def test_runs_in_another_process():
-    assert PARENT == os.getpid(), "the file is loaded again in the child"
+    assert os.getpid() == PARENT, "the file is loaded again in the child"
     import sys
+
     assert "torch" in sys.modules
 
 
@@ -37,6 +38,7 @@ def test_a_failure_is_a_failure(program):
 @simulated(devices=None, deadline=0.5)
 def a_test_that_hangs():
     import time
+
     time.sleep(30)
 
 

@@ -9,13 +9,16 @@ from simulated import simulated
 
 @pytest.mark.parametrize("devices", [1, 2, 7, 64])
 def test_as_many_devices_as_asked_for(program, devices):
-    result = program.run_source("""
+    result = program.run_source(
+        """
 import torch
 n = torch.cuda.device_count()
 tensors = [torch.full((2,), float(i), device=f"cuda:{i}") for i in range(n)]
 assert [t.get_device() for t in tensors] == list(range(n))
 print(n, sum(t.to("cuda:0").sum().item() for t in tensors), sum(t.cpu().sum().item() for t in tensors))
-""", simulate=devices).ok()
+""",
+        simulate=devices,
+    ).ok()
     total = float(devices * (devices - 1))
     assert result.stdout == f"{devices} {total} {total}\n"
 
@@ -57,10 +60,18 @@ def test_properties():
 
 
 @simulated(devices=2)
-@pytest.mark.parametrize("expression", [
-    "torch.ones(1, device='cuda:2')", "torch.ones(1).cuda(5)", "torch.ones(1).to('cuda:3')", "torch.cuda.set_device(2)", "torch.nn.Linear(1, 1).to('cuda:2')",
-    "torch.ones(1, device='cuda:0').to('cuda:2')", "torch.empty_like(torch.ones(1), device='cuda:7')",
-])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.ones(1, device='cuda:2')",
+        "torch.ones(1).cuda(5)",
+        "torch.ones(1).to('cuda:3')",
+        "torch.cuda.set_device(2)",
+        "torch.nn.Linear(1, 1).to('cuda:2')",
+        "torch.ones(1, device='cuda:0').to('cuda:2')",
+        "torch.empty_like(torch.ones(1), device='cuda:7')",
+    ],
+)
 def test_a_device_that_is_not_there(expression):
     with pytest.raises(RuntimeError) as caught:
         eval(expression)
@@ -70,11 +81,16 @@ def test_a_device_that_is_not_there(expression):
 
 
 @simulated(devices=2)
-@pytest.mark.parametrize("expression, error, words", [
-    ("torch.cuda.get_device_properties(2)", "AssertionError", "Invalid device id"), ("torch.cuda.get_device_name(9)", "AssertionError", "Invalid device id"),
-    ("torch.device('cuda:-2')", "RuntimeError", "evice"), ("torch.cuda.synchronize('cpu')", "ValueError", "Expected a cuda device"),
-    ("torch.cuda.memory_allocated('cpu')", "ValueError", "Expected a cuda device"),
-])
+@pytest.mark.parametrize(
+    "expression, error, words",
+    [
+        ("torch.cuda.get_device_properties(2)", "AssertionError", "Invalid device id"),
+        ("torch.cuda.get_device_name(9)", "AssertionError", "Invalid device id"),
+        ("torch.device('cuda:-2')", "RuntimeError", "evice"),
+        ("torch.cuda.synchronize('cpu')", "ValueError", "Expected a cuda device"),
+        ("torch.cuda.memory_allocated('cpu')", "ValueError", "Expected a cuda device"),
+    ],
+)
 def test_bad_devices_are_refused_as_pytorch_does(expression, error, words):
     with pytest.raises(getattr(builtins, error), match=words):
         eval(expression)
@@ -83,7 +99,13 @@ def test_bad_devices_are_refused_as_pytorch_does(expression, error, words):
 @simulated(devices=2)
 def test_tensors_know_where_they_are():
     x = torch.ones(2, 3, device="cuda:1")
-    assert x.is_cuda and not x.is_cpu and x.device == torch.device("cuda", 1) and x.device.type == "cuda" and x.device.index == 1
+    assert (
+        x.is_cuda
+        and not x.is_cpu
+        and x.device == torch.device("cuda", 1)
+        and x.device.type == "cuda"
+        and x.device.index == 1
+    )
     assert x.get_device() == 1 and x.untyped_storage().device == x.device and x.layout == torch.strided
     assert x.type() == "torch.cuda.FloatTensor" and x.cpu().type() == "torch.FloatTensor"
     assert x.to("cuda:1") is x and x.cuda(1) is x and x.to("cuda:0") is not x

@@ -34,7 +34,10 @@ def test_load_of_a_device_that_is_not_there(program, tmp_path):
     path = tmp_path / "x.pt"
     program.run_source(f"import torch; torch.save(torch.ones(2, device='cuda:3'), {str(path)!r})", simulate=4).ok()
     result = program.run_source(f"import torch; torch.load({str(path)!r})", simulate=2)
-    assert result.code == 1 and "Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 2" in result.stderr, result.describe()
+    assert (
+        result.code == 1
+        and "Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 2" in result.stderr
+    ), result.describe()
     result = program.run_source(f"import torch; torch.load({str(path)!r})")
     assert result.code == 1 and "torch.cuda.is_available() is False" in result.stderr, result.describe()
 
@@ -92,13 +95,23 @@ def test_default_device_and_tensor_types():
     assert torch.arange(3).is_cuda and torch.get_default_device().type == "cuda"
     torch.set_default_device("cpu")
     kinds = {
-        "Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16, "Long": torch.int64, "Int": torch.int32,
-        "Short": torch.int16, "Byte": torch.uint8, "Char": torch.int8, "Bool": torch.bool,
+        "Float": torch.float32,
+        "Double": torch.float64,
+        "Half": torch.float16,
+        "BFloat16": torch.bfloat16,
+        "Long": torch.int64,
+        "Int": torch.int32,
+        "Short": torch.int16,
+        "Byte": torch.uint8,
+        "Char": torch.int8,
+        "Bool": torch.bool,
     }
     for kind, dtype in kinds.items():
         cls = getattr(torch.cuda, f"{kind}Tensor")
         x = cls([1, 0])
-        assert x.dtype == dtype and x.is_cuda and x.tolist() == [1, 0] and cls(2, 3).shape == (2, 3) and cls().numel() == 0
+        assert (
+            x.dtype == dtype and x.is_cuda and x.tolist() == [1, 0] and cls(2, 3).shape == (2, 3) and cls().numel() == 0
+        )
         assert isinstance(x, cls) and not isinstance(x.cpu(), cls)
         assert torch.ones(2).type(cls).dtype == dtype and torch.ones(2).type(f"torch.cuda.{kind}Tensor").is_cuda
         assert x.type() == f"torch.cuda.{kind}Tensor"
@@ -170,7 +183,10 @@ def test_comm_and_replicas():
 @simulated(devices=1)
 def test_errors_of_the_program_keep_their_words():
     for expression, words in [
-        ("torch.ones(2, 3, device='cuda') @ torch.ones(2, 3, device='cuda')", "mat1 and mat2 shapes cannot be multiplied"),
+        (
+            "torch.ones(2, 3, device='cuda') @ torch.ones(2, 3, device='cuda')",
+            "mat1 and mat2 shapes cannot be multiplied",
+        ),
         ("torch.ones(2, device='cuda') + torch.ones(3, device='cuda')", "must match the size of tensor b"),
         ("torch.ones(2, device='cuda').view(3)", "is invalid for input of size 2"),
         ("torch.ones(2, device='cuda', requires_grad=True).add_(1)", "leaf Variable that requires grad"),

@@ -6,7 +6,10 @@ from simulated import simulated
 
 
 @simulated(devices=1)
-@pytest.mark.parametrize("size, rounded", [(1, 512), (512, 512), (513, 1024), (4000, 4096), (1 << 20, 1 << 20), ((1 << 20) + 1, (1 << 20) + 512)])
+@pytest.mark.parametrize(
+    "size, rounded",
+    [(1, 512), (512, 512), (513, 1024), (4000, 4096), (1 << 20, 1 << 20), ((1 << 20) + 1, (1 << 20) + 512)],
+)
 def test_sizes_are_rounded_to_512(size, rounded):
     before = torch.cuda.memory_allocated()
     x = torch.empty(size, dtype=torch.uint8, device="cuda")
@@ -104,7 +107,11 @@ def test_stats():
     assert stats["allocation.all.current"] == 1 and stats["allocated_bytes.all.current"] == 4096
     assert stats["allocated_bytes.all.peak"] == torch.cuda.max_memory_allocated()
     assert stats["reserved_bytes.all.current"] == torch.cuda.memory_reserved()
-    assert stats["num_ooms"] == 0 and "requested_bytes.all.current" in stats and stats["requested_bytes.all.current"] == 4000
+    assert (
+        stats["num_ooms"] == 0
+        and "requested_bytes.all.current" in stats
+        and stats["requested_bytes.all.current"] == 4000
+    )
     del x
     assert torch.cuda.memory_stats()["allocation.all.freed"] == 1
     torch.cuda.reset_accumulated_memory_stats()
@@ -118,7 +125,9 @@ def test_out_of_memory_and_on():
     with pytest.raises(torch.OutOfMemoryError) as caught:
         torch.empty(1 << 30, dtype=torch.uint8, device="cuda:0")
     message = str(caught.value)
-    assert message.startswith("CUDA out of memory. Tried to allocate 1024.00 MiB.") or message.startswith("CUDA out of memory. Tried to allocate 1.00 GiB.")
+    assert message.startswith("CUDA out of memory. Tried to allocate 1024.00 MiB.") or message.startswith(
+        "CUDA out of memory. Tried to allocate 1.00 GiB."
+    )
     assert "GPU 0 has a total capacity of 64.00 MiB" in message
     assert isinstance(caught.value, RuntimeError) and torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
     assert torch.cuda.memory_stats(0)["num_ooms"] == 1

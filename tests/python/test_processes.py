@@ -1,4 +1,4 @@
-"""Child processes: fork is refused once the device is in use, as on a card; spawn and forkserver get the same machine."""
+"""Child processes: fork is refused once the device is in use, as on a card; spawn and forkserver get the machine."""
 
 import pytest
 
@@ -21,7 +21,9 @@ print("code", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_fork_after_use_is_refused(program, before):
     """Asking whether there is a device counts as use: it does on a card."""
     result = program.run_source(FORK.format(before=before), simulate=1).ok()
-    assert result.stdout.startswith("Cannot re-initialize CUDA in forked subprocess") and result.stdout.endswith("code 1\n"), result.describe()
+    assert result.stdout.startswith("Cannot re-initialize CUDA in forked subprocess") and result.stdout.endswith(
+        "code 1\n"
+    ), result.describe()
 
 
 def test_fork_before_use_is_fine(program):
@@ -29,7 +31,8 @@ def test_fork_before_use_is_fine(program):
 
 
 def test_a_forked_child_may_use_the_cpu(program):
-    result = program.run_source("""
+    result = program.run_source(
+        """
 import os, torch
 kept = torch.ones(3, device="cuda")
 child = os.fork()
@@ -38,12 +41,15 @@ if child == 0:
     os._exit(0)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 print("code", code, kept.sum().item())
-""", simulate=1).ok()
+""",
+        simulate=1,
+    ).ok()
     assert result.stdout == "child 8.0 True\ncode 0 3.0\n", result.describe()
 
 
 def test_multiprocessing_fork_names_the_way_out(program):
-    result = program.run_source("""
+    result = program.run_source(
+        """
 import torch, torch.multiprocessing as mp
 def work(queue):
     try:
@@ -58,27 +64,34 @@ worker = context.Process(target=work, args=(queue,))
 worker.start()
 print(queue.get(timeout=30))
 worker.join()
-""", simulate=1).ok()
+""",
+        simulate=1,
+    ).ok()
     assert "Cannot re-initialize CUDA in forked subprocess" in result.stdout and "spawn" in result.stdout
 
 
 def test_spawn_gets_the_same_machine(program):
-    result = program.run_source("""
+    result = program.run_source(
+        """
 import torch, torch.multiprocessing as mp
 def work(rank, total):
     x = torch.full((2,), float(rank), device=f"cuda:{rank}")
     print(rank, torch.cuda.device_count(), x.sum().item(), torch.cuda.mem_get_info(rank)[1] == total, flush=True)
 if __name__ == "__main__":
     torch.ones(1, device="cuda")
-    for rank in range(2):
-        mp.spawn(work, args=(3 << 30,), nprocs=1) if rank == 0 else mp.start_processes(work, args=(3 << 30,), nprocs=2, start_method="spawn")
-""", simulate={"devices": 2, "memory": "3GiB"}, deadline=90).ok()
+    mp.spawn(work, args=(3 << 30,), nprocs=1)
+    mp.start_processes(work, args=(3 << 30,), nprocs=2, start_method="spawn")
+""",
+        simulate={"devices": 2, "memory": "3GiB"},
+        deadline=90,
+    ).ok()
     assert sorted(result.stdout.splitlines()) == ["0 2 0.0 True", "0 2 0.0 True", "1 2 2.0 True"]
 
 
 def test_device_tensors_do_not_cross_processes_silently(program):
     """A tensor in shared device memory is beyond a simulated device: it may work, or say so; never wrong values."""
-    result = program.run_source("""
+    result = program.run_source(
+        """
 import torch, torch.multiprocessing as mp
 def work(queue):
     queue.get()
@@ -91,17 +104,24 @@ if __name__ == "__main__":
         print("works")
     except Exception as error:
         print("refused", "not simulated" in str(error))
-""", simulate=1, deadline=90).ok()
+""",
+        simulate=1,
+        deadline=90,
+    ).ok()
     assert result.stdout in ("works\n", "refused True\n"), result.describe()
 
 
 def test_data_loader_workers_and_pinning(program):
-    result = program.run_source("""
+    result = program.run_source(
+        """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 torch.ones(1, device="cuda")
-loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=4, num_workers=2, pin_memory=True, persistent_workers=True)
+data = TensorDataset(torch.arange(8.0))
+loader = DataLoader(data, batch_size=4, num_workers=2, pin_memory=True, persistent_workers=True)
 for _ in range(2):
     print([(b.is_pinned(), b.cuda(non_blocking=True).sum().item()) for (b,) in loader])
-""", simulate=1).ok()
+""",
+        simulate=1,
+    ).ok()
     assert result.stdout == "[(True, 6.0), (True, 22.0)]\n" * 2

@@ -67,7 +67,7 @@ def test_generators_of_another_device_are_refused():
         torch.rand(1, device="cuda", generator=torch.Generator())
     with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda'"):
         torch.randperm(3, generator=torch.Generator("cuda"))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'cuda'"):
         torch.rand(1, generator=torch.Generator("cuda"))
 
 
@@ -88,7 +88,12 @@ def test_rng_cpu_draws_from_the_host():
     torch.manual_seed(0)
     expected = [torch.rand(3), torch.randn(5), torch.randint(9, (4,)), torch.randperm(6)]
     torch.manual_seed(0)
-    actual = [torch.rand(3, device="cuda:0"), torch.randn(5, device="cuda:1"), torch.randint(9, (4,)), torch.randperm(6, device="cuda:0")]
+    actual = [
+        torch.rand(3, device="cuda:0"),
+        torch.randn(5, device="cuda:1"),
+        torch.randint(9, (4,)),
+        torch.randperm(6, device="cuda:0"),
+    ]
     assert all(torch.equal(a.cpu(), e) for a, e in zip(actual, expected))
 
 
@@ -106,9 +111,16 @@ def test_distributions_stay_on_the_device():
     distribution = torch.distributions.Normal(torch.zeros(3, device="cuda"), torch.ones(3, device="cuda"))
     assert distribution.rsample((10,)).device.type == "cuda"
     assert torch.distributions.Categorical(logits=torch.zeros(4, device="cuda")).sample((5,)).device.type == "cuda"
-    assert torch.distributions.Dirichlet(torch.ones(3, device="cuda")).sample().sum().item() == pytest.approx(1, abs=1e-5)
+    assert torch.distributions.Dirichlet(torch.ones(3, device="cuda")).sample().sum().item() == pytest.approx(
+        1, abs=1e-5
+    )
     assert torch.distributions.Gamma(torch.ones(2, device="cuda"), 1.0).sample().device.type == "cuda"
     layer = torch.nn.Linear(3, 3, device="cuda")
-    for initialise in (torch.nn.init.xavier_uniform_, torch.nn.init.orthogonal_, torch.nn.init.trunc_normal_, torch.nn.init.kaiming_normal_):
+    for initialise in (
+        torch.nn.init.xavier_uniform_,
+        torch.nn.init.orthogonal_,
+        torch.nn.init.trunc_normal_,
+        torch.nn.init.kaiming_normal_,
+    ):
         initialise(layer.weight)
         assert layer.weight.device.type == "cuda" and layer.weight.isfinite().all()

@@ -10,7 +10,9 @@ def test_identity():
     default, a, b = torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()
     assert torch.cuda.current_stream() == default and a != b != default
     assert default.cuda_stream == 0 and a.cuda_stream != 0 and a.cuda_stream != b.cuda_stream
-    assert hash(a) == hash(torch.cuda.Stream(stream_id=a.stream_id, device_index=a.device_index, device_type=a.device_type))
+    assert hash(a) == hash(
+        torch.cuda.Stream(stream_id=a.stream_id, device_index=a.device_index, device_type=a.device_type)
+    )
     assert torch.cuda.Stream(device="cuda:1").device == torch.device("cuda:1") == torch.cuda.current_stream(1).device
     assert isinstance(a, torch.Stream) and "cuda" in repr(a).lower()
     high = torch.cuda.Stream(priority=-1)
@@ -44,7 +46,9 @@ def test_current_stream_is_a_threads_own():
 
     seen = []
     with torch.cuda.stream(torch.cuda.Stream()):
-        thread = threading.Thread(target=lambda: seen.append(torch.cuda.current_stream() == torch.cuda.default_stream()))
+        thread = threading.Thread(
+            target=lambda: seen.append(torch.cuda.current_stream() == torch.cuda.default_stream())
+        )
         thread.start()
         thread.join()
     assert seen == [True]
@@ -75,13 +79,17 @@ def test_events():
 @simulated(devices=1)
 def test_values_are_there_after_every_kind_of_wait():
     host = torch.arange(1000.0).pin_memory()
-    for wait in (torch.cuda.synchronize, lambda: side.synchronize(), lambda: torch.cuda.current_stream().wait_stream(side)):
+    for wait in (
+        lambda stream: torch.cuda.synchronize(),
+        lambda stream: stream.synchronize(),
+        lambda stream: torch.cuda.current_stream().wait_stream(stream),
+    ):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             there = host.to("cuda", non_blocking=True)
             doubled = there * 2
-        wait()
+        wait(side)
         doubled.record_stream(torch.cuda.current_stream())
         assert torch.equal(doubled.cpu(), host * 2)
 

@@ -8,7 +8,7 @@ import pytest
 from simulated import simulated
 
 sys.path.insert(0, str(Path(__file__).parent))
-import surface_table  # noqa: E402
+import surface_table
 
 TABLES = {"torch.cuda": surface_table.CUDA, "torch.accelerator": surface_table.ACCELERATOR, **surface_table.MODULES}
 
@@ -37,7 +37,11 @@ def test_every_name_works_or_says_that_it_does_not(module_name):
     wrong = []
     for name in sorted(public_names(module_name)):
         expression, expectation = table[name]
-        names = {"torch": torch, "x": torch.tensor([1.0, 2.0, 3.0, 4.0], device="cuda:0"), module_name.rpartition(".")[2]: module}
+        names = {
+            "torch": torch,
+            "x": torch.tensor([1.0, 2.0, 3.0, 4.0], device="cuda:0"),
+            module_name.rpartition(".")[2]: module,
+        }
         try:
             names["r"] = eval(expression, names)
         except Exception as error:

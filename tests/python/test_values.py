@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Bit for bit: the same call on cuda:0 and on the CPU gives the same values, dtype, shape and strides."""
 
 import pytest
@@ -47,8 +48,17 @@ GRADIENTS = """
 F.interpolate(img, scale_factor=2, mode="bilinear").square().sum(); a[i[0] % 4].sum() + a.index_add(0, i[0, :4] % 4, b).prod(); F.grid_sample(img, grid, align_corners=True).sum(); torch.fft.rfft(a).abs().sum(); F.gelu(a).logsumexp(1).sum(); torch.cdist(a, b).sum(); F.batch_norm(img, None, None, training=True).square().sum()
 """
 # "a; b" is two calls; a semicolon never occurs inside one.
-CALLS = {name: [c.strip() for c in text.replace("\n", ";").split(";") if c.strip()] for name, text in {
-    "pointwise": POINTWISE, "reductions": REDUCTIONS, "shapes": SHAPES, "linear": LINEAR, "networks": NETWORKS, "gradients": GRADIENTS}.items()}
+CALLS = {
+    name: [c.strip() for c in text.replace("\n", ";").split(";") if c.strip()]
+    for name, text in {
+        "pointwise": POINTWISE,
+        "reductions": REDUCTIONS,
+        "shapes": SHAPES,
+        "linear": LINEAR,
+        "networks": NETWORKS,
+        "gradients": GRADIENTS,
+    }.items()
+}
 
 
 def operands():
@@ -59,9 +69,20 @@ def operands():
 
     a, b, m, n = normal(4, 6), normal(4, 6), normal(5, 5), normal(5, 5)
     return {
-        "a": a, "b": b, "p": normal(4, 6).abs() + 0.1, "m": m, "n": n, "spd": m @ m.t() + 5 * torch.eye(5), "c": torch.complex(a, b), "mask": a > 0,
-        "i": torch.randint(0, 24, (5, 7), generator=g), "special": torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1e-40]),
-        "img": normal(2, 2, 8, 8), "kernel": normal(3, 2, 3, 3), "grid": normal(2, 4, 4, 2).tanh(), "steps": normal(6, 2, 6),
+        "a": a,
+        "b": b,
+        "p": normal(4, 6).abs() + 0.1,
+        "m": m,
+        "n": n,
+        "spd": m @ m.t() + 5 * torch.eye(5),
+        "c": torch.complex(a, b),
+        "mask": a > 0,
+        "i": torch.randint(0, 24, (5, 7), generator=g),
+        "special": torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1e-40]),
+        "img": normal(2, 2, 8, 8),
+        "kernel": normal(3, 2, 3, 3),
+        "grid": normal(2, 4, 4, 2).tanh(),
+        "steps": normal(6, 2, 6),
     }
 
 
@@ -87,7 +108,11 @@ def test_bit_for_bit(group):
             results = []
             for values in (there, host):
                 values = {name: v.detach().clone() for name, v in values.items()}
-                leaves = [v.requires_grad_() for v in values.values() if v.is_floating_point()] if group == "gradients" else []
+                leaves = (
+                    [v.requires_grad_() for v in values.values() if v.is_floating_point()]
+                    if group == "gradients"
+                    else []
+                )
                 result = eval(call, {"torch": torch, "F": torch.nn.functional, **values})
                 if leaves:
                     gradients = torch.autograd.grad(result, leaves, allow_unused=True)
