@@ -277,3 +277,6 @@ MAY_REFUSE = {
     "reset_accumulated_host_memory_stats",
     "reset_peak_host_memory_stats",
 }
+
+# What PyTorch refuses on a card, in its own words.
+CARD_REFUSES = {"get_device_capability": "Backend doesn't support getting device capabilities"}
