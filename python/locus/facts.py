@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import collections
-import sys
 import types
 from typing import Any
 
-from locus import expressions, histories, names, places, source, values
+from locus import edits, expressions, histories, names, places, source, values
 from locus.hooks import install_hooks, moves_of, record_module_move
 
 __all__ = ["build_case", "faults", "install_hooks", "record_module_move"]
@@ -160,19 +159,14 @@ class _Case:
         return False
 
     def edit(self, number: int, use: Any, nodes: list[Any], found: names.Names, match: Any, steps: list[Any]) -> None:
-        edits = sys.modules.get("locus.edits") or _import_edits()
-        if edits is None:
-            return
         facts = self.case["operands"][number]
         others = [n for n, other in enumerate(self.case["operands"]) if other["odd"] != facts["odd"]]
-        facts["edits"] = edits.operand_edits(
-            edits.Request(
-                case=self.case, facts=facts, tensor=self.operands[number].get("tensor"), rule=facts["rule"],
-                device=self.other_device(number, others), use=use, node=nodes[number], nodes=nodes, others=others,
-                frames=self.frames, users=self.users, match=match, names=found, steps=steps, moves=moves_of,
-                other_facts=[self.case["operands"][n] for n in others],
-            )
+        request = edits.Request(
+            case=self.case, facts=facts, tensor=self.operands[number].get("tensor"), rule=facts["rule"],
+            device=self.other_device(number, others), use=use, node=nodes[number], nodes=nodes, others=others,
+            frames=self.frames, users=self.users, match=match, names=found, steps=steps,
         )  # fmt: skip
+        facts["edits"] = edits.operand_edits(request)
 
     def other_device(self, number: int, others: list[int]) -> str:
         """Where this operand would have to be for the call to be right."""
@@ -183,14 +177,6 @@ class _Case:
         devices = [self.case["operands"][n]["device"] for n in others if self.case["operands"][n]["rule"] == "same"]
         devices = devices or [self.case["operands"][n]["device"] for n in others]
         return devices[0] if devices else self.case["device"]
-
-
-def _import_edits() -> types.ModuleType | None:
-    try:
-        from locus import edits
-    except ImportError:
-        return None
-    return edits
 
 
 def _plain_operand(operand: dict[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,16 @@ def optimizer_place(optimizer: Any) -> dict[str, Any] | None:
     return _location(built) if built else None
 
 
+def last_move_of_parameters(optimizer: Any) -> tuple[dict[str, Any] | None, str | None]:
+    """(LOC, device) of the last move of a module that has parameters of an optimizer."""
+    mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    last: tuple[int, str, tuple[Any, ...]] | None = None
+    for moved, entry in list(_moves.items()):
+        if (last is None or entry[0] > last[0]) and any(id(p) in mine for p in moved.parameters()):
+            last = entry
+    return (None, None) if last is None else (_location(last[2]), last[1])
+
+
 def _contains(outer: Any, inner: Any) -> bool:
     return any(module is inner for module in outer.modules())
 

@@ -15,11 +15,14 @@ import time
 import tokenize
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Scope = (*Function, ast.ClassDef, ast.Module)
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+Edit = dict[str, Any]
+"""An EDIT of a case."""
 
 _MAX_FILE = 8 << 20
 _MAX_FILES = 256
@@ -123,6 +126,96 @@ class Source:
             elif name == "<lambda>" and isinstance(node, ast.Lambda) and node.lineno == first_line:
                 return node
         return None
+
+    def class_named(self, qualified: str) -> ast.ClassDef | None:
+        """The tree of a class, by its qualified name."""
+        body: list[ast.AST] = [self.tree]
+        for part in qualified.replace(".<locals>", "").split("."):
+            inside = [n for outer in body for n in ast.walk(outer) if n is not outer]
+            body = [n for n in inside if isinstance(n, (ast.ClassDef, *Function)) and getattr(n, "name", "") == part]
+        return next((node for node in body if isinstance(node, ast.ClassDef)), None)
+
+    def text_between(self, one: ast.AST, other: ast.AST) -> str:
+        """The text between the end of one node and the start of another."""
+        gap = ast.Constant(lineno=one.end_lineno, col_offset=one.end_col_offset)
+        gap.end_lineno, gap.end_col_offset = other.lineno, other.col_offset
+        return self.segment(gap)
+
+    def is_parenthesized(self, node: ast.AST) -> bool:
+        """Whether an expression stands in parentheses of its own, on its lines."""
+        before = self._bytes[node.lineno - 1][: node.col_offset].rstrip()
+        after = self._bytes[node.end_lineno - 1][node.end_col_offset :].lstrip()
+        if not before.endswith(b"(") or not after.startswith(b")"):
+            return False
+        parent = self._parents.get(node)
+        own = isinstance(parent, ast.Call) and (node in parent.args or any(k.value is node for k in parent.keywords))
+        # The parentheses of a call with one argument are the call's, unless there are two.
+        return not (own or isinstance(parent, ast.keyword)) or before[:-1].rstrip().endswith(b"(")
+
+    def after_parenthesis(self, node: ast.AST, text: str) -> Change:
+        """New text after a node, and after the parenthesis around it."""
+        change = Change.after(node, text)
+        if not self.is_parenthesized(node):
+            return change
+        rest = self._bytes[node.end_lineno - 1][node.end_col_offset :]
+        column = node.end_col_offset + rest.index(b")") + 1
+        return Change(node.end_lineno, column, node.end_lineno, column, text)
+
+    def edit(self, changes: list[Change], note: str = "") -> Edit | None:
+        """An EDIT that makes these changes and no other; None where the file can't be edited so."""
+        if not self.editable or not changes:
+            return None
+        first, last = min(c.line for c in changes), max(c.end_line for c in changes)
+        lines = list(self._bytes[first - 1 : last])
+        for change in sorted(changes, key=lambda c: (c.line, c.column), reverse=True):
+            head = lines[change.line - first][: change.column]
+            tail = lines[change.end_line - first][change.end_column :]
+            new = (head + change.text.encode("utf-8") + tail).split(b"\n")
+            lines[change.line - first : change.end_line - first + 1] = new
+        old = "\n".join(self.lines[first - 1 : last])
+        new = b"\n".join(lines).decode("utf-8")
+        return self._checked({"file": self.file, "line": first, "old": old, "new": new, "note": note})
+
+    def insertion(self, line: int, new: str, note: str = "") -> Edit | None:
+        """An EDIT that puts a line of its own after `line`."""
+        if not self.editable:
+            return None
+        return self._checked({"file": self.file, "line": line, "old": "", "new": new, "note": note})
+
+    def apply(self, edit: Edit) -> str:
+        """The file's text with an edit made."""
+        first = edit["line"] if edit["old"] == "" else edit["line"] - 1
+        count = 0 if edit["old"] == "" else edit["old"].count("\n") + 1
+        return "\n".join([*self.lines[:first], *edit["new"].split("\n"), *self.lines[first + count :]])
+
+    def _checked(self, edit: Edit) -> Edit | None:
+        try:
+            ast.parse(self.apply(edit))
+        except (SyntaxError, ValueError):
+            return None
+        return edit if edit["old"] != edit["new"] else None
+
+
+class Change(NamedTuple):
+    """New text for a piece of a file; columns are bytes of UTF-8."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+    @classmethod
+    def replace(cls, node: ast.AST, text: str) -> Change:
+        return cls(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text)
+
+    @classmethod
+    def before(cls, node: ast.AST, text: str) -> Change:
+        return cls(node.lineno, node.col_offset, node.lineno, node.col_offset, text)
+
+    @classmethod
+    def after(cls, node: ast.AST, text: str) -> Change:
+        return cls(node.end_lineno, node.end_col_offset, node.end_lineno, node.end_col_offset, text)
 
 
 _files: dict[str, tuple[tuple[float, int], Source | None]] = {}

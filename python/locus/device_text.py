@@ -1,0 +1,172 @@
+"""How to write a device at a place in a program, in the program's own words: `device`, `self.device`, `x.device`.
+
+Only names that are bound there before that line; a literal such as "cuda:0" where there are none.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from typing import Any
+
+import torch
+
+from locus import source, values
+
+_PREFERRED = ("device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device")
+_PARAMETERS = ("device", "dev")
+
+
+def write(
+    file: source.Source,
+    node: ast.AST,
+    device: str,
+    frames: list[types.FrameType],
+    others: list[tuple[ast.AST, source.Source]] = (),
+) -> str:
+    """The words for `device` at `node`.
+
+    Args:
+        frames: the live frames; one that runs the code around `node` tells what names mean there.
+        others: expressions of operands that are on `device` already.
+    """
+    scope = _function(file, node)
+    frame = _frame_of(file, scope, frames)
+    names = _module_names(file, frames)
+    in_method = isinstance(file.scope(scope), ast.ClassDef) if scope is not file.tree else False
+    local = _local(file, node, scope, device, frame)
+    if local:
+        return local
+    shared = None if scope is file.tree else _shared(file, node, device, names)
+    if shared and not in_method:
+        return shared
+    return _from_operand(file, node, scope, device, frame, others) or shared or f'"{device}"'
+
+
+def same_device(value: Any, device: str) -> bool:
+    """Whether a value means this device to PyTorch."""
+    if isinstance(value, torch.device):
+        value = str(value)
+    if not isinstance(value, str):
+        return False
+    return value == device or (value == "cuda" and device == "cuda:0")
+
+
+def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) -> bool:
+    """Whether a function (or the module) binds a name before the statement of `node`."""
+    arguments = getattr(scope, "args", None)
+    if arguments is not None:
+        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        if any(argument is not None and argument.arg == name for argument in given):
+            return True
+    place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    statement = file.statement(node)
+    for inner in ast.walk(scope):
+        if isinstance(inner, (ast.Import, ast.ImportFrom)):
+            bound = any((alias.asname or alias.name).partition(".")[0] == name for alias in inner.names)
+        else:
+            bound = isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and inner.id == name
+        if not bound or _function(file, inner) is not scope or (inner.lineno, inner.col_offset) >= place:
+            continue
+        # The statement's own target is not bound yet when its value is computed; a loop's is.
+        if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
+            return True
+    return False
+
+
+def _function(file: source.Source, node: ast.AST) -> ast.AST:
+    """The function around a node, or the module."""
+    return next((a for a in file.ancestors(node) if isinstance(a, source.Function)), file.tree)
+
+
+def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> types.FrameType | None:
+    for frame in frames:
+        code = frame.f_code
+        if code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope:
+            return frame
+    return None
+
+
+def _module_names(file: source.Source, frames: list[types.FrameType]) -> dict[str, Any]:
+    for frame in frames:
+        if frame.f_code.co_filename == file.file:
+            return frame.f_globals
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file.file:
+            return vars(module)
+    return {}
+
+
+def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+    """A variable of the function itself, or an attribute of one."""
+    for text in _PREFERRED:
+        root, _, attribute = text.partition(".")
+        if not bound_before(file, scope, root, node):
+            continue
+        if frame is not None:
+            if same_device(values.evaluate(ast.parse(text, mode="eval").body, frame), device):
+                return text
+        elif device.startswith("cuda") and (text in _PARAMETERS or (attribute and _has_attribute(file, scope, text))):
+            return text
+    for name, value in list(frame.f_locals.items()) if frame is not None else ():
+        if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
+            return name
+    return ""
+
+
+def _has_attribute(file: source.Source, scope: ast.AST, text: str) -> bool:
+    """Whether `self.device` is bound in the class, or `args.device` is read elsewhere in the function."""
+    around = file.scope(scope) if text.startswith("self.") else scope
+    if text.startswith("self."):
+        first = getattr(scope, "name", "") == "__init__"
+        stored = [n for n in ast.walk(around) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+        return any(ast.unparse(n) == text for n in stored) and not first
+    return any(isinstance(n, ast.Attribute) and ast.unparse(n) == text for n in ast.walk(around))
+
+
+def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, Any]) -> str:
+    """A variable of the module."""
+    for text in _PREFERRED:
+        root, _, attribute = text.partition(".")
+        value = names.get(root, values.MISSING)
+        if attribute and value is not values.MISSING:
+            value = values.get_attribute(value, attribute)
+        if same_device(value, device):
+            return text
+    found = [name for name, value in list(names.items()) if isinstance(value, (torch.device, str))]
+    return next((n for n in found if not n.startswith("_") and same_device(names[n], device)), "")
+
+
+def _from_operand(
+    file: source.Source,
+    node: ast.AST,
+    scope: ast.AST,
+    device: str,
+    frame: types.FrameType | None,
+    others: list[tuple[ast.AST, source.Source]],
+) -> str:
+    """`x.device`, of a tensor that is where it should be."""
+    for other, other_file in others:
+        if other_file is not file or _function(file, other) is not scope or not _is_simple(other):
+            continue
+        root = other
+        while isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        if bound_before(file, scope, root.id, node):
+            return f"{file.flat(other)}.device"
+    if frame is None:
+        return ""
+    here = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    code = frame.f_code
+    for name in [*here, *code.co_varnames[: code.co_argcount]]:
+        value = frame.f_locals.get(name)
+        if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
+            return f"{name}.device"
+    return ""
+
+
+def _is_simple(node: ast.AST) -> bool:
+    while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)):
+        node = node.value
+    return isinstance(node, ast.Name)

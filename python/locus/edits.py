@@ -1,0 +1,424 @@
+"""Edits that could mend a placement: each a line of the program, rewritten in its own style. The engine chooses.
+
+Changes the exact piece of source that needs it and leaves everything else as it is; where that can't be done, there
+is no edit. Nothing is written to disk here.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from locus import batches, device_text, expressions, histories, hooks, names, rewriting, source, values
+from locus.rewriting import (
+    add_argument,
+    append_call,
+    class_trees,
+    device_argument,
+    ends_line,
+    indent_of,
+    moves_itself,
+    nn_name,
+    starts_line,
+    statements_after,
+)
+from locus.source import Change, Edit
+
+
+@dataclass
+class Request:
+    """What is known of the operand that an edit is wanted for."""
+
+    case: dict[str, Any]
+    facts: dict[str, Any]
+    tensor: Any
+    rule: str
+    device: str
+    """Where the operand should be."""
+    use: expressions.Use | None
+    node: ast.AST | None
+    nodes: list[ast.AST | None]
+    others: list[int]
+    """The operands on the other side."""
+    frames: list[types.FrameType]
+    users: list[types.FrameType]
+    match: names.Match | None
+    names: names.Names
+    steps: list[histories.Step]
+
+    def words(self, file: source.Source, node: ast.AST) -> str:
+        """The device where the operand should be, as it would be written at `node`."""
+        placed = [n for n in self.others if self.case["operands"][n]["device"] == self.device]
+        others = [(self.nodes[n], self.use.file) for n in placed if self.use is not None and self.nodes[n] is not None]
+        return device_text.write(file, node, self.device, self.users, others)
+
+
+def operand_edits(request: Request) -> dict[str, Edit]:
+    """Every edit kind that applies to the operand, with its EDIT."""
+    found: dict[str, Edit] = {}
+    for kind, make in _MAKERS.items():
+        edit = None
+        with contextlib.suppress(Exception):  # an odd tree must not cost the other edits
+            edit = make(request)
+        if edit is not None:
+            found[kind] = edit
+    return found
+
+
+# -- at the use
+
+
+def move_at_use(request: Request) -> Edit | None:
+    """`self.cache` -> `self.cache.to(x.device)`, where it is used."""
+    file, node = _place(request)
+    if node is None or request.facts["written"] or not values.is_tensor(request.tensor):
+        return None
+    return append_call(file, node, f".to({request.words(file, node)})")
+
+
+def move_index(request: Request) -> Edit | None:
+    is_index = request.rule == "index" or request.facts["argument"] in ("index", "indices")
+    return move_at_use(request) if is_index else None
+
+
+def cpu_lengths(request: Request) -> Edit | None:
+    """`lengths` -> `lengths.cpu()`, for arguments that must be on the CPU."""
+    file, node = _place(request)
+    return append_call(file, node, ".cpu()") if node is not None and request.rule == "cpu" else None
+
+
+def handoff(request: Request) -> Edit | None:
+    """`h` -> `h.to("cuda:1")`, where a tensor is handed to a stage that lives on another GPU."""
+    if not (request.facts["device"].startswith("cuda") and request.device.startswith("cuda")):
+        return None
+    place: tuple[source.Source, ast.AST] | None = None
+    for number, frame in enumerate(request.users):
+        use = request.use if number == 0 and request.use else expressions.Use(frame, None)
+        if use.file is None or not isinstance(use.node, ast.Call):
+            break
+        arguments = [*use.node.args, *(keyword.value for keyword in use.node.keywords)]
+        same = [a for a in arguments if values.evaluate(a, frame) is request.tensor]
+        same = same or [a for a in arguments if number == 0 and a is request.node]
+        if not same:
+            break
+        place = (use.file, same[0])
+    if place is None:
+        place = _place(request)
+    file, node = place
+    if node is None or request.facts["written"]:
+        return None
+    text = device_text.write(file, node, request.device, request.users)
+    return append_call(file, node, f".to({text})")
+
+
+def cpu_numpy(request: Request) -> Edit | None:
+    """`x.numpy()` -> `x.cpu().numpy()`."""
+    use = request.use
+    if request.case["kind"] != "host-access" or use is None or use.file is None:
+        return None
+    node = request.node
+    method = use.node.func if isinstance(use.node, ast.Call) and isinstance(use.node.func, ast.Attribute) else None
+    if method is not None and method.attr in ("numpy", "__array__", "tolist"):
+        node = method.value
+    if node is None:
+        return None
+    detach = request.facts["requires_grad"] and "detach" not in ast.dump(node)
+    return append_call(use.file, node, ".detach().cpu()" if detach else ".cpu()")
+
+
+def synchronize(request: Request) -> Edit | None:
+    """torch.cuda.synchronize() before a line that reads too early."""
+    use = request.use
+    if request.case["kind"] != "read-too-early" or use is None or use.file is None or use.statement is None:
+        return None
+    if not isinstance(use.frame.f_globals.get("torch"), types.ModuleType) or not starts_line(use.file, use.statement):
+        return None
+    return use.file.insertion(use.statement.lineno - 1, f"{indent_of(use.file, use.statement)}torch.cuda.synchronize()")
+
+
+# -- where the tensor was made
+
+
+def factory_device(request: Request) -> Edit | None:
+    """`torch.zeros(3)` -> `torch.zeros(3, device=device)`."""
+    if isinstance(request.tensor, torch.Generator):
+        return None
+    file, call = _creation(request)
+    return device_argument(file, call, request.words(file, call)) if call is not None else None
+
+
+def generator_device(request: Request) -> Edit | None:
+    """`torch.Generator()` -> `torch.Generator(device="cuda:0")`."""
+    if not isinstance(request.tensor, torch.Generator):
+        return None
+    file, call = _creation(request)
+    is_generator = call is not None and histories.called_name(call) == "Generator"
+    return device_argument(file, call, request.words(file, call)) if is_generator else None
+
+
+def map_location(request: Request) -> Edit | None:
+    """`torch.load(path)` -> `torch.load(path, map_location=device)`."""
+    for step in request.steps:
+        if step.call is not None and histories.called_name(step.call) == "load":
+            words = request.words(step.file, step.call)
+            given = next((k for k in step.call.keywords if k.arg == "map_location"), None)
+            if given is not None:
+                return step.file.edit([Change.replace(given.value, words)])
+            if len(step.call.args) > 1:
+                return step.file.edit([Change.replace(step.call.args[1], words)])
+            return add_argument(step.file, step.call, f"map_location={words}")
+    return None
+
+
+def assign_to(request: Request) -> Edit | None:
+    """`x.to(device)` by itself -> `x = x.to(device)`."""
+    wanted = {text for text in (request.facts["expression"], request.facts["name"]) if text}
+    owner = request.facts["owner"]
+    if owner is not None and request.facts["kind"] == "plain-attribute":
+        wanted.add(f"self.{owner['attribute']}")
+    for file, scope in _scopes(request):
+        for node in ast.walk(scope):
+            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+                continue
+            call = node.value
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda"):
+                text = ast.unparse(call.func.value)
+                if text in wanted and isinstance(call.func.value, (ast.Name, ast.Attribute, ast.Subscript)):
+                    return file.edit([Change.before(node, f"{file.segment(call.func.value)} = ")])
+    return None
+
+
+# -- where a module holds it
+
+
+def register_buffer(request: Request) -> Edit | None:
+    """`self.pe = torch.zeros(3)` -> `self.register_buffer("pe", torch.zeros(3))`."""
+    if request.facts["kind"] != "plain-attribute" or isinstance(request.tensor, torch.nn.Parameter):
+        return None
+    file, statement = _attribute_assignment(request)
+    if statement is None:
+        return None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    head = Change(
+        statement.lineno, statement.col_offset, statement.value.lineno, statement.value.col_offset,
+        f'{file.segment(target.value)}.register_buffer("{target.attr}", ',
+    )  # fmt: skip
+    between = file.text_between(target, statement.value)
+    if between.strip().endswith("("):
+        return None  # a value in parentheses of its own: the brackets would not match
+    note = "a buffer is saved with the model; persistent=False keeps it out of state_dict()"
+    return file.edit([head, Change.after(statement.value, ")")], note)
+
+
+def module_list(request: Request) -> Edit | None:
+    """`self.layers = [...]` -> `self.layers = nn.ModuleList([...])`."""
+    owner = request.facts["owner"]
+    if owner is None or owner["container"] not in ("list", "tuple", "dict"):
+        return None
+    file, statement = _attribute_assignment(request)
+    wrapper = _wrapper(request, owner)
+    if statement is None or not wrapper:
+        return None
+    name = f"{nn_name(file)}.{wrapper}"
+    if isinstance(statement.value, ast.Tuple) and not file.segment(statement.value).startswith("("):
+        return None
+    return file.edit([Change.before(statement.value, f"{name}("), Change.after(statement.value, ")")])
+
+
+def move_module(request: Request) -> Edit | None:
+    """`model = Net()` -> `model = Net().to(device)`."""
+    return _move_root(request) if request.facts["kind"] in ("parameter", "buffer") else None
+
+
+def move_weight(request: Request) -> Edit | None:
+    """`criterion = nn.CrossEntropyLoss(weight=w)` -> `… .to(device)`."""
+    if request.facts["kind"] == "loss-weight":
+        return _move_root(request)
+    return move_at_use(request) if request.facts["argument"] in ("weight", "pos_weight") else None
+
+
+def optimizer_state(request: Request) -> Edit | None:
+    """`optimizer.load_state_dict(optimizer.state_dict())` after the line that moved the model: it moves the state."""
+    match = request.match
+    if request.facts["kind"] != "optimizer-state" or match is None:
+        return None
+    moved, _ = hooks.last_move_of_parameters(match.way.holder.root)
+    file = source.load(moved["file"]) if moved else None
+    around = file.statements_at(moved["line"]) if file else []
+    statement = around[-1] if around else None
+    name = match.way.holder.root_name
+    if statement is None or not name.isidentifier() or not ends_line(file, statement):
+        return None
+    scope = next((a for a in file.ancestors(statement) if isinstance(a, source.Function)), file.tree)
+    if not device_text.bound_before(file, scope, name, statement):
+        return None
+    line = f"{indent_of(file, statement)}{name}.load_state_dict({name}.state_dict())"
+    return file.insertion(statement.end_lineno, line, "loading its own state moves it to where the parameters are")
+
+
+# -- where the batch is unpacked
+
+
+def move_batch(request: Request) -> Edit | None:
+    """A line `y = y.to(device)` after the one that moves the rest of the batch, or first in the loop."""
+    match = request.match
+    if match is None or match.kind != "batch":
+        return None
+    expression = ast.parse(match.name, mode="eval").body
+    root = next(n for n in ast.walk(expression) if isinstance(n, ast.Name))
+    binding = request.names.batches[match.frame].get(root.id)
+    frame = request.frames[match.frame]
+    if binding is None:
+        return None
+    target = match.name
+    if target != root.id:
+        whole = values.name_in(frame, root.id)
+        if callable(getattr(type(whole), "to", None)):
+            target = root.id
+        elif not (isinstance(expression, ast.Subscript) and isinstance(getattr(expression.slice, "value", None), str)):
+            return None
+    return _insert_move(request, binding, target, frame)
+
+
+def _insert_move(request: Request, binding: batches.Binding, target: str, frame: types.FrameType) -> Edit | None:
+    file, statement = binding.file, binding.statement
+    body = statement.body if isinstance(statement, (ast.For, ast.AsyncFor)) else statements_after(file, statement)
+    model: ast.Assign | None = None
+    for other in body:
+        if (other.lineno or 0) >= (frame.f_lineno or 0):
+            break
+        if moves_itself(other) and starts_line(file, other) and ends_line(file, other):
+            model = other
+    if model is not None:
+        start = file.segment(model.value.func)
+        call = file.segment(model.value)[len(start) :]
+        if "\n" not in call and histories.names_device(model.value):
+            line = f"{indent_of(file, model)}{target} = {target}.{model.value.func.attr}{call}"
+            return file.insertion(model.end_lineno, line)
+    first = body[0] if body else None
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        if first is None or not starts_line(file, first):
+            return None
+        after, spot = first.lineno - 1, first
+        if getattr(first, "decorator_list", None):
+            return None
+    else:
+        if not ends_line(file, statement) or not starts_line(file, statement):
+            return None
+        after, spot = statement.end_lineno, statement
+    words = device_text.write(file, spot, request.device, request.users)
+    return file.insertion(after, f"{indent_of(file, spot)}{target} = {target}.to({words})")
+
+
+def _place(request: Request) -> tuple[source.Source | None, ast.AST | None]:
+    use = request.use
+    return (None, None) if use is None or use.file is None else (use.file, request.node)
+
+
+def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
+    """The call that made the tensor: from its history, else the expression itself, else the variable's assignment."""
+    makers = rewriting.FACTORIES | rewriting.WITHOUT_DEVICE
+    for step in request.steps:
+        made = step.call is not None and step.facts["action"] in ("created", "foreign")
+        if made and histories.called_name(step.call) in makers:
+            return step.file, step.call
+    if request.steps and not isinstance(request.tensor, torch.Generator):
+        return None, None
+    file, node = _place(request)
+    if isinstance(node, ast.Call) and histories.called_name(node) in makers:
+        return file, node
+    name = request.facts["name"]
+    for file, scope in _scopes(request) if name.isidentifier() else ():
+        for statement in ast.walk(scope):
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                named = [t.id for t in statement.targets if isinstance(t, ast.Name)]
+                if named == [name] and histories.called_name(statement.value) in makers:
+                    return file, statement.value
+    return None, None
+
+
+def _scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:
+    """The functions that are running, innermost first, and the owner's class."""
+    for frame in request.users:
+        file = source.load(frame.f_code.co_filename)
+        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+        if scope is not None:
+            yield file, scope
+    match = request.match
+    if match is not None and match.way.holder is not None:
+        yield from class_trees(match.way.holder.module)
+
+
+def _attribute_assignment(request: Request) -> tuple[source.Source | None, Any]:
+    """The first `self.<attribute> = …` of the owner's __init__."""
+    match = request.match
+    if match is None or match.way.holder is None:
+        return None, None
+    for file, tree in class_trees(match.way.holder.module):
+        for method in tree.body:
+            if not isinstance(method, ast.FunctionDef) or method.name != "__init__" or not method.args.args:
+                continue
+            me = method.args.args[0].arg
+            for node in sorted((n for n in ast.walk(method) if isinstance(n, ast.stmt)), key=lambda n: n.lineno):
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                if not isinstance(node, (ast.Assign, ast.AnnAssign)) or len(targets) != 1 or node.value is None:
+                    continue
+                target = targets[0]
+                owned = isinstance(target, ast.Attribute) and target.attr == match.way.attribute
+                if owned and isinstance(target.value, ast.Name) and target.value.id == me:
+                    return file, node
+    return None, None
+
+
+def _wrapper(request: Request, owner: dict[str, Any]) -> str:
+    """ModuleList, ModuleDict, ParameterList or ParameterDict, by what is in the container."""
+    holder = request.match.way.holder
+    value = values.get_attribute(holder.module, request.match.way.attribute)
+    items = list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
+    suffix = "Dict" if owner["container"] == "dict" else "List"
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+        return ""
+    if items and all(values.is_module(item) for item in items):
+        return f"Module{suffix}"
+    if items and all(isinstance(item, torch.nn.Parameter) for item in items):
+        return f"Parameter{suffix}"
+    return ""
+
+
+def _move_root(request: Request) -> Edit | None:
+    """Adds .to(device) to the call that makes the module at the root of the operand's name."""
+    match = request.match
+    if match is None or match.way.holder is None:
+        return None
+    name = match.way.holder.root_name
+    trees = [(f, s) for f, s in _scopes(request)] if name.isidentifier() else []
+    if match.frame < len(request.frames):
+        frame = request.frames[match.frame]
+        file = source.load(frame.f_code.co_filename)
+        if file is not None:
+            trees.append((file, file.tree))
+        me = frame.f_locals.get("self")
+        if name.startswith("self.") and me is not None:
+            trees = list(class_trees(me))
+    for file, scope in trees:
+        made = [n for n in ast.walk(scope) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+        made = [n for n in made if len(n.targets) == 1 and ast.unparse(n.targets[0]) == name]
+        if len(made) == 1 and histories.called_name(made[0].value) not in ("to", "cuda", "cpu"):
+            call = made[0].value
+            return append_call(file, call, f".to({device_text.write(file, call, request.device, request.users)})")
+    return None
+
+
+_MAKERS: dict[str, Callable[[Request], Edit | None]] = {
+    make.__name__: make
+    for make in (
+        register_buffer, module_list, factory_device, assign_to, move_at_use, move_batch, move_module, move_weight,
+        map_location, handoff, move_index, cpu_lengths, generator_device, cpu_numpy, synchronize, optimizer_state,
+    )
+}  # fmt: skip

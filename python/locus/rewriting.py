@@ -1,0 +1,125 @@
+"""The pieces that edits are made of: a call appended, an argument added, and what of a line may be touched.
+
+Works on trees and text; knows neither tensors nor cases.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from locus import histories, source
+from locus.source import Change, Edit
+
+FACTORIES = {
+    "arange", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "as_tensor", "asarray", "tril_indices", "triu_indices",
+    "zeros", "complex", "Generator", "ones_like", "zeros_like", "empty_like", "full_like", "rand_like", "randn_like",
+    "randint_like",
+}  # fmt: skip
+
+WITHOUT_DEVICE = {
+    "from_numpy", "frombuffer", "Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
+    "HalfTensor", "ByteTensor", "normal", "complex",
+}  # fmt: skip
+
+
+def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
+    """`expr` -> `expr.to(…)`, in parentheses where they are needed."""
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return None
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
+        if file.is_parenthesized(node) and not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+            return file.edit([file.after_parenthesis(node, text)])
+        return file.edit([Change.after(node, text)])
+    return file.edit([Change.before(node, "("), Change.after(node, f"){text}")])
+
+
+def add_argument(file: source.Source, call: ast.Call, text: str) -> Edit | None:
+    """One more keyword argument, before the closing parenthesis."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if len(call.args) == 1 and isinstance(call.args[0], ast.GeneratorExp) and not call.keywords:
+        return None
+    if not given:
+        end = Change(call.end_lineno, call.end_col_offset - 1, call.end_lineno, call.end_col_offset - 1, text)
+        return file.edit([end])
+    last = max(given, key=lambda n: (n.end_lineno, n.end_col_offset))
+    return file.edit([file.after_parenthesis(last, f", {text}")])
+
+
+def device_argument(file: source.Source, call: ast.Call, words: str) -> Edit | None:
+    """The call with device=…, whether or not it had one."""
+    name = histories.called_name(call)
+    given = next((k for k in call.keywords if k.arg == "device"), None)
+    if given is not None:
+        return file.edit([Change.replace(given.value, words)])
+    if name == "Generator" and call.args:
+        return file.edit([Change.replace(call.args[0], words)])
+    if name in WITHOUT_DEVICE:
+        return append_call(file, call, f".to({words})")
+    return add_argument(file, call, f"device={words}") if name in FACTORIES else None
+
+
+def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
+    """The files and trees of the classes of a value, its own first, PyTorch's not."""
+    for cls in type(value).__mro__:
+        if cls.__module__.startswith("torch."):
+            return
+        module = sys.modules.get(cls.__module__)
+        file = source.load(getattr(module, "__file__", None) or "")
+        tree = file.class_named(cls.__qualname__) if file else None
+        if tree is not None:
+            yield file, tree
+
+
+def nn_name(file: source.Source) -> str:
+    """How the file says torch.nn."""
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "torch.nn" and alias.asname:
+                    return alias.asname
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            for alias in node.names:
+                if alias.name == "nn":
+                    return alias.asname or "nn"
+    return "torch.nn"
+
+
+def moves_itself(statement: ast.stmt) -> bool:
+    """`x = x.to(device)`."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    call = statement.value
+    if len(statement.targets) != 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr in ("to", "cuda") and ast.unparse(call.func.value) == ast.unparse(statement.targets[0])
+
+
+def statements_after(file: source.Source, statement: ast.stmt) -> list[ast.stmt]:
+    """The statements that follow one in its block."""
+    parent = file.parent(statement)
+    for _, block in ast.iter_fields(parent):
+        if isinstance(block, list) and statement in block:
+            return block[block.index(statement) + 1 :]
+    return []
+
+
+def indent_of(file: source.Source, statement: ast.AST) -> str:
+    """The white space that a statement begins with."""
+    line = file.line(statement.lineno)
+    return line[: len(line) - len(line.lstrip())]
+
+
+def starts_line(file: source.Source, statement: ast.AST) -> bool:
+    """Whether nothing stands before a statement on its line."""
+    return not file.line(statement.lineno).encode("utf-8")[: statement.col_offset].strip()
+
+
+def ends_line(file: source.Source, statement: ast.AST) -> bool:
+    """Whether nothing but a comment stands after a statement on its line."""
+    rest = file.line(statement.end_lineno).encode("utf-8")[statement.end_col_offset :].decode("utf-8").strip()
+    return not rest or rest.startswith("#")
