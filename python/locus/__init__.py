@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from locus import errors
+    from locus.looking import history, where
     from locus.simulation import simulate
 
 __version__ = "0.1.0"
 """The version of Locus."""
 
-__all__ = ["__version__", "errors", "simulate"]
+__all__ = ["__version__", "errors", "history", "simulate", "where"]
 
 # Public name -> the module that defines it; loaded at first use, so that `import locus` stays cheap.
-_LAZY = {"simulate": "locus.simulation", "errors": "locus.errors"}
+_LAZY = {
+    "simulate": "locus.simulation",
+    "errors": "locus.errors",
+    "where": "locus.looking",
+    "history": "locus.looking",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -62,7 +62,9 @@ class Request:
 def operand_edits(request: Request) -> dict[str, Edit]:
     """Every edit kind that applies to the operand, with its EDIT."""
     found: dict[str, Edit] = {}
-    for kind, make in _MAKERS.items():
+    # Where the CPU is not asked for by the operator, moving things there mends nothing.
+    wanted = request.device != "cpu" or request.rule == "cpu" or request.case["kind"] != "operator"
+    for kind, make in _MAKERS.items() if wanted else ():
         edit = None
         with contextlib.suppress(Exception):  # an odd tree must not cost the other edits
             edit = make(request)
@@ -233,7 +235,8 @@ def module_list(request: Request) -> Edit | None:
 
 def move_module(request: Request) -> Edit | None:
     """`model = Net()` -> `model = Net().to(device)`."""
-    return _move_root(request) if request.facts["kind"] in ("parameter", "buffer") else None
+    is_left = request.facts["kind"] in ("parameter", "buffer") and request.facts["device"] == "cpu"
+    return _move_root(request) if is_left else None
 
 
 def move_weight(request: Request) -> Edit | None:

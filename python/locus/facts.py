@@ -11,8 +11,8 @@ import collections
 import types
 from typing import Any
 
-from locus import edits, expressions, histories, names, places, source, values
-from locus.hooks import install_hooks, moves_of, record_module_move
+from locus import edits, expressions, histories, hooks, names, places, source, values
+from locus.hooks import install_hooks, record_module_move
 
 __all__ = ["build_case", "faults", "install_hooks", "record_module_move"]
 
@@ -143,7 +143,7 @@ class _Case:
                 facts["kind"] = "function-context"
             return
         facts["kind"] = "generator" if not values.is_tensor(tensor) else "temporary"
-        facts["name"] = facts["expression"] or next((step.target for step in reversed(steps) if step.target), "")
+        facts["name"] = facts["expression"] or (steps[-1].text if steps else "")
 
     def is_saved(self, name: str, frame_number: int) -> bool:
         """Whether a variable was unpacked from ctx.saved_tensors."""
@@ -216,22 +216,34 @@ def owner_facts(match: names.Match, tensor: Any) -> dict[str, Any]:
         "container": match.way.container,
     }  # fmt: skip
     if not values.is_module(holder.module):
-        facts["moved_at"], facts["moved_to"] = moves_of(holder.module)
+        tensors = [p for group in holder.module.param_groups for p in group["params"]]
+        facts["device"] = _majority(tensors, None)
+        facts["moved_at"], facts["moved_to"] = hooks.last_move_of_parameters(holder.module)
+        facts["built_at"] = hooks.optimizer_place(holder.module)
         return facts
-    facts["device"] = majority_device(holder.module, tensor) or majority_device(holder.root, tensor)
-    facts["moved_at"], facts["moved_to"] = moves_of(holder.module)
+    # The nearest module around the tensor that has others of its own: parts of a model may live on different devices.
+    path = holder.path
+    while True:
+        around = holder.root.get_submodule(path) if path else holder.root
+        facts["device"] = majority_device(around, tensor)
+        if facts["device"] or not path:
+            break
+        path = path.rpartition(".")[0]
+    facts["moved_at"], facts["moved_to"] = hooks.moves_of(holder.module)
     return facts
 
 
 def majority_device(module: Any, leave_out: Any = None) -> str:
     """The device of most of a module's own parameters and buffers, or else of those below it; "" without any."""
     for deep in (False, True):
-        count: collections.Counter[str] = collections.Counter()
-        for inner in module.modules() if deep else (module,):
-            for table in (inner._parameters, inner._buffers):
-                for tensor in table.values():
-                    if tensor is not None and tensor is not leave_out:
-                        count[str(tensor.device)] += 1
-        if count:
-            return count.most_common(1)[0][0]
+        inside = list(module.modules()) if deep else [module]
+        found = [t for inner in inside for table in (inner._parameters, inner._buffers) for t in table.values()]
+        device = _majority(found, leave_out)
+        if device:
+            return device
     return ""
+
+
+def _majority(tensors: list[Any], leave_out: Any) -> str:
+    count = collections.Counter(str(t.device) for t in tensors if t is not None and t is not leave_out)
+    return count.most_common(1)[0][0] if count else ""

@@ -20,6 +20,13 @@ _ACTIONS = {
 # Operators that only copy or move: the program's own words for them are at the call.
 _COPIES = {"_to_copy", "to", "copy_", "cuda", "cpu", "_copy_from", "_pin_memory", "pin_memory"}
 
+_SAME_WORDS = {
+    "_to_copy": ("to", "cuda", "cpu"), "full": ("full", "ones", "zeros"), "lift_fresh": ("tensor",),
+    "addmm": ("linear",), "mm": ("matmul",), "bmm": ("matmul",),
+}  # fmt: skip
+
+_MAX_TEXT = 60
+
 _DEVICE_METHODS = {"to", "cuda", "cpu", "to_empty", "xpu", "ipu", "_to"}
 
 
@@ -31,8 +38,8 @@ class Step:
     file: source.Source | None
     node: ast.AST | None
     call: ast.Call | None
-    target: str
-    """The variable that the statement at that place assigns, "" where there is none."""
+    text: str
+    """What the program calls the result: the variable it is assigned to, or the expression; "" where it is neither."""
 
 
 def bridge() -> Any:
@@ -71,6 +78,7 @@ def history(tensor: Any) -> list[Step]:
 def _step(origin: dict[str, Any]) -> Step:
     placement = origin.get("placement", "derived")
     name = str(origin.get("op", "")).partition("::")[2].partition(".")[0] or str(origin.get("op", ""))
+    stem = name
     positions = site_positions(int(origin.get("site", 0) or 0))
     file = source.load(positions[0]) if positions else None
     node = file.at(*positions[1:5]) if file is not None and positions is not None else None
@@ -86,7 +94,7 @@ def _step(origin: dict[str, Any]) -> Step:
         "explicit": bool(explicit),
         "at": site_location(int(origin.get("site", 0) or 0)) or places.unknown_location(),
     }
-    return Step(facts, file, node, call, _target(file, node))
+    return Step(facts, file, node, call, _text(file, node, stem))
 
 
 def _call_of(file: source.Source, node: ast.AST, op: str) -> ast.Call | None:
@@ -146,11 +154,15 @@ def _words(file: source.Source, call: ast.Call, op: str, placement: str) -> str:
     return name if placement in ("default", "explicit", "loaded") else op
 
 
-def _target(file: source.Source | None, node: ast.AST | None) -> str:
+def _text(file: source.Source | None, node: ast.AST | None, op: str) -> str:
     if file is None or node is None:
+        return ""
+    # The operator may have run deep inside a call at that place; then the call's result is another tensor.
+    if isinstance(node, ast.Call) and called_name(node).strip("_") not in (op.strip("_"), *_SAME_WORDS.get(op, ())):
         return ""
     statement = file.statement(node)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement.value is node:
         target = statement.targets[0]
         return file.flat(target) if isinstance(target, (ast.Name, ast.Attribute)) else ""
-    return ""
+    text = file.flat(node) if isinstance(node, (ast.Call, ast.BinOp, ast.Compare, ast.Subscript, ast.UnaryOp)) else ""
+    return text if len(text) <= _MAX_TEXT else ""

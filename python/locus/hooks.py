@@ -52,9 +52,6 @@ def record_module_move(module: Any, device: str, site: int | None = None, place:
 
 def moves_of(module: Any) -> tuple[dict[str, Any] | None, str | None]:
     """(LOC, device) of the last move that reached a module: its own, or that of a module around it."""
-    built = _built.get(module) if isinstance(module, torch.optim.Optimizer) else None
-    if built is not None:
-        return _location(built), None
     last: tuple[int, str, tuple[Any, ...]] | None = None
     for moved, entry in list(_moves.items()):
         if (last is None or entry[0] > last[0]) and (moved is module or _contains(moved, module)):

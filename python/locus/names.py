@@ -21,6 +21,7 @@ from locus import batches, places, values
 _MAX_VISITS = 60_000
 _MAX_ELEMENTS = 2_000
 _MAX_DEPTH = 7
+_LIBRARY = 5  # the rank of names in frames that are not the program's
 
 # What a name is worth when a tensor has several: the kinds that explain a placement come first, see _worth().
 _OWNED = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
@@ -145,7 +146,7 @@ class _Walk:
             kind = "batch" if name in bound else kind
             is_method = name == first and any(code.co_name in vars(cls) for cls in type(value).__mro__)
             is_self = name == "self" or is_method
-            self.add_root(name, value, kind, number, 0 if mine else 5, is_self)
+            self.add_root(name, value, kind, number, 0 if mine else _LIBRARY, is_self)
         if mine and not at_module_level:
             for name, value in list(frame.f_globals.items()):
                 if not name.startswith("__"):
@@ -160,6 +161,8 @@ class _Walk:
                     if not inner.startswith("__") and not isinstance(thing, types.ModuleType):
                         self.add_root(f"{name}.{inner}", thing, kind, frame, rank + 1.5, False)
             return
+        if rank >= _LIBRARY and not isinstance(value, (torch.nn.Module, torch.optim.Optimizer)):
+            return  # what a library calls its variables means nothing to the program's author
         if not values.is_module(value):
             rank += 1
         if is_self:
@@ -245,7 +248,7 @@ class _Walk:
                 inner = way.holder if way.detached else replace(here, module=child, path=path)
                 self.push(child, replace(step, name=_child(module, way.name, name), holder=inner))
         for name, value in list(attributes.items()):
-            if name in _MODULE_FIELDS or isinstance(value, (bool, int, float, str, type(None))):
+            if name in MODULE_FIELDS or isinstance(value, (bool, int, float, str, type(None))):
                 continue
             spot = replace(step, name=_attribute(way.name, name), rank=way.rank + 0.4, detached=True)
             if not way.detached:
@@ -282,7 +285,7 @@ class _Walk:
             for name, item in values.attributes(value).items():
                 self.push(item, replace(step, name=_attribute(way.name, name), kind="function-context"))
             return
-        if not _is_walked(value):
+        if not is_walked(value):
             return
         kind = way.kind if way.kind in ("batch", "plain-attribute", "plain-container") else "object-attribute"
         for name, item in values.attributes(value).items():
@@ -317,10 +320,10 @@ class _Walk:
                 self.names.matches.setdefault(number, []).append(Match(name, kind, likeness, way, way.frame))
 
 
-_MODULE_FIELDS = set(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_hf_hook", "_old_forward"}
+MODULE_FIELDS = set(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_hf_hook", "_old_forward"}
 
 
-def _is_walked(value: Any) -> bool:
+def is_walked(value: Any) -> bool:
     """Objects of the program's and of libraries' own classes; not the machinery of Python and PyTorch."""
     cls = type(value)
     if isinstance(value, _NOT_WALKED):

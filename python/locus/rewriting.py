@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,14 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
     """`expr` -> `expr.to(…)`, in parentheses where they are needed."""
     if isinstance(getattr(node, "ctx", None), ast.Store):
         return None
+    moved = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to(")
+    if moved and node.func.attr in ("to", "cuda") and histories.names_device(node) and not node.keywords:
+        # Moved already, to the wrong device: another one in its place.
+        if len(node.args) == 1 and node.func.attr == "to":
+            return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
+        if len(node.args) <= 1 and node.func.attr == "cuda":
+            start = Change.after(node.func.value, "")
+            return file.edit([Change(start.line, start.column, node.end_lineno, node.end_col_offset, text)])
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
         if file.is_parenthesized(node) and not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
             return file.edit([file.after_parenthesis(node, text)])
@@ -68,11 +77,18 @@ def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
     for cls in type(value).__mro__:
         if cls.__module__.startswith("torch."):
             return
+        code = next((c for c in map(_code_of, vars(cls).values()) if c is not None), None)
         module = sys.modules.get(cls.__module__)
-        file = source.load(getattr(module, "__file__", None) or "")
+        file = source.load(code.co_filename if code is not None else getattr(module, "__file__", None) or "")
         tree = file.class_named(cls.__qualname__) if file else None
         if tree is not None:
             yield file, tree
+
+
+def _code_of(value: Any) -> types.CodeType | None:
+    """The code of a method that is written in the class itself."""
+    function = getattr(value, "__func__", value)
+    return function.__code__ if isinstance(function, types.FunctionType) else None
 
 
 def nn_name(file: source.Source) -> str:
