@@ -217,12 +217,21 @@ summary() {
 
 # --- Demo and benchmarks ---------------------------------------------------------------------------------------------
 
+# show COMMAND…: prints the command as a person would type it, then runs it.
+show() {
+  echo "\$ $*"
+  "$VENV/bin/$1" "${@:2}"
+}
+
 run_demo() {
-  if [ ! -f examples/demo.py ]; then
-    echo "locus: examples/demo.py is missing" >&2
-    exit 1
+  echo "A program for two GPUs, on a machine that needs none:"
+  show locus run --devices 2 examples/train_two_gpus.py
+  # The help lists the commands this version has.
+  if "$VENV/bin/locus" --help | grep -qE '^ +check '; then
+    echo
+    echo "The same program with five tensors on the wrong device, all found in one run:"
+    show locus check examples/broken_training.py || [ $? -eq 1 ] # 1: there were findings
   fi
-  "$VENV/bin/python" examples/demo.py
 }
 
 run_bench() {
