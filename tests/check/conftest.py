@@ -10,7 +10,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: minutes rather than seconds; run with -m slow, or TEST_ALL=1 in the environment")
+    config.addinivalue_line(
+        "markers", "slow: minutes rather than seconds; run with -m slow, or TEST_ALL=1 in the environment"
+    )
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,6 +1,6 @@
 """The programs of tests/programs on a real card: do they stop where they say, and run where they should?
 
-    python tests/check/on_card.py        needs a CUDA build of PyTorch and a GPU; programs for more GPUs are left out
+python tests/check/on_card.py        needs a CUDA build of PyTorch and a GPU; programs for more GPUs are left out
 """
 
 import re
@@ -14,7 +14,9 @@ from forkrunner import ForkRunner  # noqa: E402
 
 
 def needs_more(source: str, devices: int) -> bool:
-    return devices < 2 and bool(re.search(r"cuda:1|cuda:\{|device\(1\)|set_device\(1\)|device_ids|DataParallel", source))
+    return devices < 2 and bool(
+        re.search(r"cuda:1|cuda:\{|device\(1\)|set_device\(1\)|device_ids|DataParallel", source)
+    )
 
 
 def main() -> int:

@@ -15,7 +15,11 @@ from corpus import (
 )
 
 BUGGY, MENDED, CORRECT = (programs(folder) for folder in ("buggy", "mended", "correct"))
-SINGLE = [pytest.param(path, m.number, id=f"{path.stem}-{m.number}") for path in BUGGY for m in read_mistakes(path.read_text())]
+SINGLE = [
+    pytest.param(path, m.number, id=f"{path.stem}-{m.number}")
+    for path in BUGGY
+    for m in read_mistakes(path.read_text())
+]
 
 
 def name(path):
@@ -46,7 +50,9 @@ def test_twin_differs_at_the_marked_lines(path):
     for hunk in hunks(buggy, twin.read_text()):
         changed.update(range(hunk.start + 1, hunk.end + 1) or (hunk.start,))  # what is only inserted comes after a line
     for mistake in read_mistakes(buggy):
-        assert changed & set(mistake.accepted_lines), f"mistake {mistake.number}: nothing of {mistake.accepted_lines} is mended"
+        assert changed & set(mistake.accepted_lines), (
+            f"mistake {mistake.number}: nothing of {mistake.accepted_lines} is mended"
+        )
 
 
 @pytest.mark.parametrize("path", BUGGY, ids=name)

@@ -1,0 +1,79 @@
+"""Runs `locus check` on a program and compares what it found with what is known to be wrong."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpus import DEVICES
+from forkrunner import ForkRunner, Result
+
+DEADLINE = 120.0
+
+
+def is_available() -> bool:
+    """Whether this Locus can check programs."""
+    from locus.commands import COMMANDS
+
+    return "check" in COMMANDS
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check left behind: the report, and what the program itself printed."""
+
+    result: Result
+    report: dict | None
+
+    @property
+    def stdout(self) -> str:
+        return self.result.stdout
+
+    @property
+    def findings(self) -> list[dict]:
+        assert self.report is not None, f"no report\n{self.result.describe()}"
+        return self.report["findings"]
+
+    @property
+    def errors(self) -> list[dict]:
+        return [finding for finding in self.findings if finding["severity"] == "error"]
+
+
+def check(runner: ForkRunner, path: Path | str, devices: int = DEVICES) -> Checked:
+    """Checks a program in a forked process."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        arguments = ["check", "--devices", str(devices), "--format", "json", "-o", str(report), str(path)]
+        result = runner.call("locus.cli:main", arguments, deadline=DEADLINE)
+        text = report.read_text() if report.exists() else ""
+    return Checked(result, json.loads(text) if text else None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How well a known mistake was found; each includes the ones before it."""
+
+    found: bool
+    blamed: bool
+    reason: bool
+    finding: dict | None = None
+
+    def __str__(self) -> str:
+        if self.finding is None:
+            return "nothing found"
+        cause, culprit = self.finding["cause"], self.finding["culprit"]
+        return f"blamed line {cause['line']} ({self.finding['reason']}, {culprit['name']}): {cause['text'].strip()}"
+
+
+def judge(findings: list[dict], path: Path | str, lines: list[int], reasons: list[str]) -> Verdict:
+    """The best finding for a mistake that may be blamed on these lines, for these reasons."""
+    best = Verdict(False, False, False)
+    for finding in findings:
+        cause = finding["cause"]
+        blamed = Path(cause["file"]).name == Path(path).name and cause["line"] in lines
+        verdict = Verdict(True, blamed, blamed and finding["reason"] in reasons, finding)
+        if (verdict.found, verdict.blamed, verdict.reason) > (best.found, best.blamed, best.reason):
+            best = verdict
+    return best

@@ -1,0 +1,181 @@
+"""How good is `locus check`? Percentages and misses, over the buggy programs and over mutants of the correct ones.
+
+    python tests/check/score.py [--every N] [--only buggy|mutants] [--program NAME …] [--json FILE]
+
+A mutant counts where PyTorch would refuse it: it ends with a device error on the simulated machine without the checker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(HERE.parent.parent / "python" / "locus")]
+
+import mutate  # noqa: E402  (by its path: no torch in this process)
+from checker import DEADLINE, Verdict, check, judge  # noqa: E402
+from corpus import DEVICES, is_device_error, programs, read_mistakes  # noqa: E402
+from forkrunner import ForkRunner  # noqa: E402
+
+FOLDERS = ("mended", "correct", "simulate")
+VERDICTS = HERE.parent.parent / "build" / "mutant_verdicts.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One known mistake and what was said about it."""
+
+    name: str
+    kind: str
+    line: int
+    text: str
+    expected: list[str]
+    verdict: Verdict
+    trouble: str | None = None
+
+
+class RefusedMutants:
+    """Remembers from run to run which mutants PyTorch refuses."""
+
+    def __init__(self, runner: ForkRunner):
+        self.runner = runner
+        self.known: dict[str, bool] = json.loads(VERDICTS.read_text()) if VERDICTS.exists() else {}
+
+    def refuses(self, path: Path) -> bool:
+        key = hashlib.sha256(path.read_bytes()).hexdigest()[:24]
+        if key not in self.known:
+            result = self.runner.run(path, simulate=DEVICES, deadline=DEADLINE)
+            self.known[key] = result.code != 0 and is_device_error(result.stderr)
+        return self.known[key]
+
+    def save(self) -> None:
+        VERDICTS.parent.mkdir(exist_ok=True)
+        VERDICTS.write_text(json.dumps(self.known))
+
+
+def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[Outcome]:
+    """Every marked mistake of the buggy programs."""
+    for path in programs("buggy"):
+        if only and path.stem not in only:
+            continue
+        source = path.read_text()
+        checked = check(runner, path)
+        findings = checked.report["findings"] if checked.report else []
+        trouble = None if checked.report else checked.result.describe()[-800:]
+        for mistake in read_mistakes(source):
+            verdict = judge(findings, path, mistake.accepted_lines, mistake.reasons)
+            text = source.splitlines()[mistake.line - 1].split("  # ")[0].strip()
+            yield Outcome(
+                f"{path.stem}-{mistake.number}",
+                mistake.reasons[0],
+                mistake.line,
+                text,
+                mistake.reasons,
+                verdict,
+                trouble,
+            )
+
+
+def score_mutants(runner: ForkRunner, folder: str, every: int = 1, only: list[str] | None = None) -> Iterator[Outcome]:
+    """Every mutant that PyTorch refuses; with every=N, a sample that is the same each time."""
+    refused = RefusedMutants(runner)
+    number = 0
+    for origin in (path for name in FOLDERS for path in programs(name)):
+        if only and origin.stem not in only:
+            continue
+        for mutant in mutate.write_mutants(str(origin), f"{folder}/{origin.parent.name}"):
+            number += 1
+            if number % every or mutant.kind == "drop-synchronize":
+                continue
+            path = Path(mutant.path)
+            if not refused.refuses(path):
+                continue
+            checked = check(runner, path)
+            trouble = None if checked.report else checked.result.describe()[-800:]
+            verdict = judge(
+                checked.report["findings"] if checked.report else [], path, mutant.accepted_lines, mutant.expected
+            )
+            yield Outcome(
+                f"{origin.parent.name}/{path.name}",
+                mutant.kind,
+                mutant.line,
+                mutant.new.strip(),
+                mutant.expected,
+                verdict,
+                trouble,
+            )
+    refused.save()
+
+
+def percentages(outcomes: list[Outcome]) -> str:
+    total = len(outcomes) or 1
+    parts = [(word, sum(getattr(o.verdict, word) for o in outcomes)) for word in ("found", "blamed", "reason")]
+    return f"{len(outcomes)} mistakes: " + ", ".join(f"{word} {100 * n / total:.1f} % ({n})" for word, n in parts)
+
+
+def summary(title: str, outcomes: list[Outcome]) -> str:
+    lines = [f"{title}: {percentages(outcomes)}"]
+    for outcome in outcomes:
+        if not outcome.verdict.reason:
+            what = (
+                "NOT FOUND" if not outcome.verdict.found else "NOT BLAMED" if not outcome.verdict.blamed else "REASON"
+            )
+            lines.append(
+                f"  {what:10} {outcome.name}:{outcome.line} {outcome.kind} [{outcome.expected[0]}] {outcome.text[:99]}"
+            )
+            lines.append(f"             {outcome.verdict}")
+            if outcome.trouble:
+                lines.append("             no report: " + outcome.trouble.strip().splitlines()[-1])
+    for kind in sorted({o.kind for o in outcomes}):
+        lines.append(f"  {kind:24} {percentages([o for o in outcomes if o.kind == kind])}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=1, help="only every N-th mutant")
+    parser.add_argument("--only", choices=("buggy", "mutants"))
+    parser.add_argument("--program", nargs="*", help="only these programs, by name")
+    parser.add_argument("--json", metavar="FILE", help="write every outcome to a file too")
+    options = parser.parse_args()
+    runner = ForkRunner()
+    outcomes: list[Outcome] = []
+    if options.only != "mutants":
+        buggy = list(score_buggy(runner, options.program))
+        print(summary("buggy programs", buggy), flush=True)
+        outcomes += buggy
+    if options.only != "buggy":
+        with tempfile.TemporaryDirectory() as folder:
+            made = list(score_mutants(runner, folder, options.every, options.program))
+        print(summary("mutants", made))
+        outcomes += made
+    if options.json:
+        rows = [
+            dict(
+                name=o.name,
+                kind=o.kind,
+                line=o.line,
+                text=o.text,
+                expected=o.expected,
+                verdict=str(o.verdict),
+                found=o.verdict.found,
+                blamed=o.verdict.blamed,
+                reason=o.verdict.reason,
+                trouble=o.trouble,
+            )
+            for o in outcomes
+        ]
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    runner.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
