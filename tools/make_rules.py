@@ -11,12 +11,12 @@ import re
 import sys
 
 FUNC = re.compile(r"^- func: ([\w.]+)\(")
-KEY = re.compile(r"^  (device_check|structured_delegate): *([\w.]+)")
+KEY = re.compile(r"^  (device_check|structured_delegate|structured): *([\w.]+)")
 
 
-def read_rules(path):
-    """Names of the operators whose CUDA wrapper has no device check."""
-    unchecked, delegates, name = set(), {}, None
+def read_operators(path):
+    """Of every operator: is its CUDA wrapper unchecked, is it structured (which decides the wrapper's name)."""
+    unchecked, structured, delegates, name = set(), set(), {}, None
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             if match := FUNC.match(line):
@@ -24,21 +24,25 @@ def read_rules(path):
             elif (match := KEY.match(line)) and name:
                 if match[1] == "structured_delegate":
                     delegates[name] = match[2]
+                elif match[1] == "structured":
+                    structured.add(name)
                 elif match[2] == "NoCheck":
                     unchecked.add(name)
     unchecked.update(name for name, target in delegates.items() if target in unchecked)
-    return sorted(unchecked)
+    structured.update(delegates)
+    return {name: (name in unchecked, name in structured) for name in sorted(unchecked | structured)}
 
 
 def main():
     source, target = sys.argv[1:3]
-    names = read_rules(source)
-    if len(names) < 100:
-        sys.exit(f"make_rules.py: {source} has only {len(names)} unchecked operators; is it native_functions.yaml?")
+    operators = read_operators(source)
+    if len(operators) < 100:
+        sys.exit(f"make_rules.py: {source} has only {len(operators)} such operators; is it native_functions.yaml?")
     with open(target, "w", encoding="utf-8") as out:
-        out.write("// Made by tools/make_rules.py from PyTorch's native_functions.yaml: operators that the CUDA\n"
-                  "// wrapper does not check.\n")
-        out.writelines(f'"{name}",\n' for name in names)
+        out.write("// Made by tools/make_rules.py from PyTorch's native_functions.yaml:\n"
+                  "// operator, is its CUDA wrapper unchecked, is it structured.\n")
+        for name, flags in operators.items():
+            out.write('{"%s", {%s, %s}},\n' % (name, *(str(flag).lower() for flag in flags)))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 
 #include <array>
 #include <chrono>
@@ -113,6 +114,9 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
     return sim::Streams::elapsed_ms(*static_cast<sim::Event*>(begin), *static_cast<sim::Event*>(end));
   }
   virtual bool isStreamCapturing(const Stream&) const { return false; }
+#if __has_include(<c10/core/DeviceCapability.h>)
+  virtual c10::DeviceCapability getDeviceCapability(Device) const { return {}; }  // every type of PyTorch's
+#endif
 };
 
 /// Stands in for PyTorch's CUDA hooks. No data members: it is laid over the object that PyTorch has
@@ -214,7 +218,10 @@ int64_t current_stream(int device) { return t_streams[device]; }
 void set_current_stream(int device, int64_t stream) { t_streams[device] = stream; }
 
 bool in_bad_fork() { return g_bad_fork.load(std::memory_order_relaxed); }
-void mark_used() { g_used.store(true); }
+void mark_used() {
+  // PyTorch forgets in a forked child that CUDA was initialised only when told to; then it asks again, and refuses.
+  if (!g_used.exchange(true)) torch::utils::register_fork_handler_for_device_init(c10::kCUDA);
+}
 
 void install_backend(const sim::MachineOptions& options, bool shared) {
   if (sim::Machine* existing = g_machine.load()) {

@@ -1,8 +1,10 @@
 // See check.h.
 #include "locus/bridge/check.h"
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/op_registration/adaption.h>
+
+#include "locus/bridge/memory.h"
+#include "locus/bridge/rules.h"
 
 namespace locus::bridge {
 namespace {
@@ -13,23 +15,23 @@ using c10::IValue;
 using engine::ArgumentRule;
 using engine::RuleKind;
 
-/// Calls `visit(const Tensor&)` on each defined tensor of one argument, until it returns false.
+/// Calls `visit(const Tensor&, element)` on each defined tensor of one argument, until it returns false.
 template <class Visit>
 bool each_tensor(ArgumentKind kind, const IValue& value, Visit&& visit) {
   if (kind == ArgumentKind::kTensor) {
-    return !value.isTensor() || !value.toTensor().defined() || visit(value.toTensor());
+    return !value.isTensor() || !value.toTensor().defined() || visit(value.toTensor(), -1);
   }
   if (kind == ArgumentKind::kTensorList && value.isTensorList()) {
     const auto list = value.toTensorList();
     for (size_t i = 0; i < list.size(); ++i) {
       const Tensor t = list.get(i);
-      if (t.defined() && !visit(t)) return false;
+      if (t.defined() && !visit(t, static_cast<int>(i))) return false;
     }
   } else if (kind == ArgumentKind::kOptionalTensorList && value.isOptionalTensorList()) {
     const auto list = value.toOptionalTensorList();
     for (size_t i = 0; i < list.size(); ++i) {
       const std::optional<Tensor> t = list.get(i);
-      if (t.has_value() && t->defined() && !visit(*t)) return false;
+      if (t.has_value() && t->defined() && !visit(*t, static_cast<int>(i))) return false;
     }
   }
   return true;
@@ -37,24 +39,18 @@ bool each_tensor(ArgumentKind kind, const IValue& value, Visit&& visit) {
 
 bool is_cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0; }
 
-/// PyTorch names the generated wrapper in its message: wrapper_CUDA_mm, wrapper_CUDA_add_Tensor.
-std::string wrapper_name(const c10::FunctionSchema& schema) {
-  std::string name = "wrapper_CUDA_" + schema.operator_name().name.substr(6);
-  if (!schema.overload_name().empty()) name += "_" + schema.overload_name();
-  return name;
-}
-
 class Judge {
  public:
-  Judge(const OperatorPlan& plan, const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t base)
-      : plan_(plan), schema_(op.schema()), stack_(stack), base_(base) {}
+  explicit Judge(const Call& call) : plan_(call.plan), schema_(call.op.schema()), stack_(call.stack), base_(call.base) {}
 
-  void judge() {
-    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
-      if (plan_.rule.argument(static_cast<int>(i)) == ArgumentRule::kIndex) check_indices(i);
-    }
-    if (plan_.rule.kind == RuleKind::kExact) return exact();
-    iterator();
+  bool judge(Violation* violation) {
+    return wrong_index(violation) || wrong_lengths(violation) || wrong_devices(violation);
+  }
+
+  /// Raises for wrong_devices() in PyTorch's words.
+  [[noreturn]] void raise_devices() {
+    if (plan_.rule.kind == RuleKind::kExact) raise_exact();
+    raise_iterator();
   }
 
  private:
@@ -63,56 +59,100 @@ class Judge {
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {
       const ArgumentRule rule = plan_.rule.argument(static_cast<int>(i));
       if (rule == ArgumentRule::kFree || rule == ArgumentRule::kIndex || rule == ArgumentRule::kMustBeCpu) continue;
-      each_tensor(plan_.arguments[i].kind, stack_[base_ + i], [&](const Tensor& t) {
-        if (!(rule == ArgumentRule::kScalarOk && is_cpu_scalar(t))) visit(i, t);
+      each_tensor(plan_.arguments[i].kind, stack_[base_ + i], [&](const Tensor& t, int element) {
+        if (!t.device().is_meta() && !(rule == ArgumentRule::kScalarOk && is_cpu_scalar(t))) {
+          visit(OperandRef{static_cast<int>(i), element}, t);
+        }
         return true;
       });
     }
   }
 
+  /// TensorIterator lets one 0-dim CPU tensor stand among CUDA tensors, unless it is an output.
+  bool may_stand_among(OperandRef ref, const Tensor& t) const {
+    return plan_.rule.kind == RuleKind::kIteratorScalar && is_cpu_scalar(t) && !plan_.arguments[ref.argument].written;
+  }
+
+  bool wrong_devices(Violation* violation) {
+    Device common(c10::kCPU);
+    each_ruled([&](OperandRef, const Tensor& t) {
+      if (common.is_cpu() && t.device().is_cuda()) common = t.device();
+    });
+    int scalars = 0;
+    each_ruled([&](OperandRef ref, const Tensor& t) {
+      if (t.device() == common) return;
+      if (may_stand_among(ref, t) && ++scalars == 1) return;
+      violation->odd.push_back(ref);
+    });
+    violation->kind = Violation::Kind::kDevices;
+    violation->device = common;
+    return !violation->odd.empty();
+  }
+
+  bool wrong_index(Violation* violation) {
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      if (plan_.rule.argument(static_cast<int>(i)) != ArgumentRule::kIndex || !stack_[base_].isTensor()) continue;
+      const Device home = stack_[base_].toTensor().device();
+      each_tensor(plan_.arguments[i].kind, stack_[base_ + i], [&](const Tensor& index, int element) {
+        if (!index.device().is_cpu() && index.device() != home) {
+          violation->odd.push_back({static_cast<int>(i), element});
+        }
+        return true;
+      });
+      violation->kind = Violation::Kind::kIndex;
+      violation->device = home;
+    }
+    return !violation->odd.empty();
+  }
+
+  bool wrong_lengths(Violation* violation) {
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      if (plan_.rule.argument(static_cast<int>(i)) != ArgumentRule::kMustBeCpu) continue;
+      each_tensor(plan_.arguments[i].kind, stack_[base_ + i], [&](const Tensor& t, int element) {
+        if (t.device().is_cuda()) violation->odd.push_back({static_cast<int>(i), element});
+        return true;
+      });
+    }
+    violation->kind = Violation::Kind::kMustBeCpu;
+    violation->device = Device(c10::kCPU);
+    return !violation->odd.empty();
+  }
+
   /// The check that PyTorch generates into the CUDA wrapper: the first operand sets the device.
-  void exact() {
+  [[noreturn]] void raise_exact() {
     std::optional<Device> common;
-    each_ruled([&](size_t i, const Tensor& t) {
+    each_ruled([&](OperandRef ref, const Tensor& t) {
       if (!common.has_value()) {
         common = t.device();
       } else if (t.device() != *common) {
         c10::impl::common_device_check_failure(*common, t, wrapper_name(schema_).c_str(),
-                                               schema_.arguments()[i].name().c_str());
+                                               schema_.arguments()[ref.argument].name().c_str());
       }
     });
+    raise_iterator();
   }
 
   /// TensorIterator's check: the first operand that is not on the CPU sets the device.
-  void iterator() {
+  [[noreturn]] void raise_iterator() {
     Device common(c10::kCPU);
-    each_ruled([&](size_t, const Tensor& t) {
+    each_ruled([&](OperandRef, const Tensor& t) {
       if (common.is_cpu() && !t.device().is_cpu()) common = t.device();
     });
     int scalars = 0;
-    each_ruled([&](size_t i, const Tensor& t) {
+    each_ruled([&](OperandRef ref, const Tensor& t) {
       if (t.device() == common) return;
-      if (plan_.rule.kind == RuleKind::kIteratorScalar && is_cpu_scalar(t) && !plan_.arguments[i].written) {
+      if (may_stand_among(ref, t)) {
         TORCH_CHECK(++scalars == 1, "Trying to pass too many CPU scalars to non-CPU kernel!");
         return;
       }
-      if (plan_.arguments[i].written && schema_.arguments()[i].kwarg_only()) {
+      // Reductions look at their output by itself; everything else compares it with the operands.
+      if (schema_.arguments()[ref.argument].kwarg_only() && schema_.argumentIndexWithName("keepdim").has_value()) {
         TORCH_CHECK(false, "Expected out tensor to have device ", common, ", but got ", t.device(), " instead");
       }
       TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", common, " and ",
                   t.device(), "!");
     });
-  }
-
-  void check_indices(size_t position) {
-    const IValue& self = stack_[base_];
-    if (!self.isTensor()) return;
-    const Device home = self.toTensor().device();
-    each_tensor(plan_.arguments[position].kind, stack_[base_ + position], [&](const Tensor& index) {
-      TORCH_CHECK(index.device().is_cpu() || index.device() == home,
-                  "indices should be either on cpu or on the same device as the indexed tensor (", home, ")");
-      return true;
-    });
+    TORCH_CHECK(false, "Expected all tensors to be on the same device");
   }
 
   const OperatorPlan& plan_;
@@ -121,21 +161,89 @@ class Judge {
   size_t base_;
 };
 
+/// True when two tensor operands are on different devices.
+bool mixed(const Call& call) {
+  const c10::TensorImpl* first = nullptr;
+  Device home(c10::kCPU);
+  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
+    const ArgumentKind kind = call.plan.arguments[i].kind;
+    if (kind == ArgumentKind::kOther) continue;
+    const bool same = each_tensor(kind, call.stack[call.base + i], [&](const Tensor& t, int) {
+      if (first == nullptr) {
+        first = t.unsafeGetTensorImpl();
+        home = t.device();
+      }
+      return t.device() == home;
+    });
+    if (!same) return true;
+  }
+  return false;
+}
+
+bool has_must_be_cpu(const engine::OperatorRule& rule) {
+  for (int i = 0; i < 21; ++i) {
+    if (rule.argument(i) == ArgumentRule::kMustBeCpu) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-void check_operands(const OperatorPlan& plan, const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t base) {
-  if (plan.rule.kind == RuleKind::kAnywhere) return;
-  std::optional<Device> first;
-  bool mixed = false;
-  for (size_t i = 0; i < plan.arguments.size() && !mixed; ++i) {
-    if (plan.arguments[i].kind == ArgumentKind::kOther) continue;
-    each_tensor(plan.arguments[i].kind, stack[base + i], [&](const Tensor& t) {
-      if (!first.has_value()) first = t.device();
-      mixed = t.device() != *first;
-      return !mixed;
+bool find_violation(const Call& call, Violation* violation) {
+  if (call.plan.rule.kind == RuleKind::kAnywhere && call.plan.rule.arguments == 0) return false;
+  if (!mixed(call) && !(call.plan.rule.arguments != 0 && has_must_be_cpu(call.plan.rule))) return false;
+  Judge judge(call);
+  if (call.plan.rule.kind != RuleKind::kAnywhere) return judge.judge(violation);
+  Judge only_arguments(call);
+  return only_arguments.judge(violation) && violation->kind != Violation::Kind::kDevices;
+}
+
+void raise_violation(const Call& call, const Violation& violation) {
+  const Tensor odd = operand(call, violation.odd.front());
+  const auto type_name = [](Device device) { return c10::DeviceTypeName(device.type(), /*lower_case=*/true); };
+  switch (violation.kind) {
+    case Violation::Kind::kIndex:
+      TORCH_CHECK(false, "indices should be either on cpu or on the same device as the indexed tensor (", violation.device, ")");
+    case Violation::Kind::kMustBeCpu:
+      TORCH_CHECK(false, "'lengths' argument should be a 1D CPU int64 tensor, but got ", odd.dim(), "D ", odd.device(), " ",
+                  odd.scalar_type(), " tensor");
+    case Violation::Kind::kGenerator:
+      TORCH_CHECK(false, "Expected a '", type_name(violation.device), "' device type for generator but found '",
+                  type_name(call.stack[call.base + call.plan.generator].toGenerator().device()), "'");
+    default:
+      Judge(call).raise_devices();
+  }
+}
+
+std::string violation_message(const Call& call, const Violation& violation) {
+  try {
+    raise_violation(call, violation);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    return text.substr(0, text.find('\n'));
+  }
+}
+
+Tensor operand(const Call& call, OperandRef ref) {
+  const IValue& value = call.stack[call.base + ref.argument];
+  if (value.isTensor()) return value.toTensor();
+  if (value.isTensorList()) return value.toTensorList().get(ref.element);
+  if (value.isOptionalTensorList()) {
+    const std::optional<Tensor> t = value.toOptionalTensorList().get(ref.element);
+    return t.has_value() ? *t : Tensor();
+  }
+  return Tensor();
+}
+
+c10::SmallVector<OperandRef, 8> all_operands(const Call& call) {
+  c10::SmallVector<OperandRef, 8> refs;
+  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
+    each_tensor(call.plan.arguments[i].kind, call.stack[call.base + i], [&](const Tensor&, int element) {
+      refs.push_back({static_cast<int>(i), element});
+      return true;
     });
   }
-  if (mixed) Judge(plan, op, stack, base).judge();
+  return refs;
 }
 
 }  // namespace locus::bridge

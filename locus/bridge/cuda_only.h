@@ -10,6 +10,7 @@ namespace locus::bridge {
 
 /// Each registers the operators of its file and notes their names in `done`.
 void add_cell_kernels(torch::Library& library, std::unordered_set<std::string>& done);
+void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 void add_attention_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 
 }  // namespace locus::bridge

@@ -35,14 +35,16 @@ void explain(const void* address) {
   const int device = machine().arena().device_of(address);
   int length = 0;
   if (machine().arena().find(address, &chunk)) {
-    const engine::Origin& origin = origins().at(static_cast<engine::OriginId>(chunk.label));
+    const engine::Origin& origin = origins().at(origin_in(chunk.label));
     const Place place = place_of(origin.site);
     const char* op = operator_name(origin.op);
     if (std::strncmp(op, "aten::", 6) == 0) op += 6;
+    char by[128] = "";  // memory taken by itself says nothing of what the program called
+    if (*op != 0 && std::strncmp(op, "empty", 5) != 0) std::snprintf(by, sizeof by, " by %s()", op);
     length = std::snprintf(text, sizeof text,
                            "locus: host code followed a pointer into device memory: %p is in the %zu bytes of a tensor on "
-                           "cuda:%d, made by %s at %s:%d in %s.\n",
-                           address, chunk.bytes, device, *op != 0 ? op : "an unknown operator",
+                           "cuda:%d, made%s at %s:%d in %s.\n",
+                           address, bytes_in(chunk.label), device, by,
                            place.file != nullptr ? place.file : "<unknown>", place.line,
                            place.function != nullptr ? place.function : "?");
   } else {

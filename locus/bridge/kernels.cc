@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include "locus/bridge/check.h"
+#include "locus/bridge/door.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
@@ -16,6 +17,7 @@
 #include "locus/bridge/plan.h"
 #include "locus/bridge/special.h"
 #include "locus/bridge/state.h"
+#include "locus/bridge/watch.h"
 
 namespace locus::bridge {
 namespace {
@@ -88,7 +90,7 @@ class HostCall {
         dispatch_by_operands_(dispatch_by_operands) {}
 
   void run() {
-    check_operands(plan_, op_, *stack_, base_);
+    check_operands();
     find_device();
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {
       const Argument& argument = plan_.arguments[i];
@@ -96,6 +98,7 @@ class HostCall {
       bring_to_host(argument, (*stack_)[base_ + i]);
     }
     call();
+    if (plan_.synchronises && watching()) note_synchronisation(device_, plan_.number);
     for (auto& operand : operands_) {
       if (operand.host.defined()) follow_metadata(operand);
     }
@@ -104,6 +107,16 @@ class HostCall {
   }
 
  private:
+  /// As a real GPU does, in the kernel. While a program is checked the door has seen most calls before; what
+  /// gets here (operators that other operators call) is reported too.
+  void check_operands() {
+    const Call call{plan_, op_, *stack_, base_};
+    Violation violation;
+    if (!find_violation(call, &violation)) return;
+    if (policy() == Policy::kRaise) raise_violation(call, violation);
+    report_and_move(call, violation);
+  }
+
   /// The device of the call: that of its CUDA operands, else the one named, else the current one.
   void find_device() {
     for (size_t i = 0; i < plan_.arguments.size() && device_ < 0; ++i) {
@@ -121,7 +134,11 @@ class HostCall {
         device_ = resolve_device(value.toDevice());
       }
     }
-    if (device_ < 0) device_ = t_current_device;
+    if (device_ >= 0) return;
+    // Nothing but the generator brought the call here: it belongs to the CPU, and the generator does not.
+    TORCH_CHECK(plan_.generator < 0 || !(*stack_)[base_ + plan_.generator].isGenerator(),
+                "Expected a 'cpu' device type for generator but found 'cuda'");
+    device_ = t_current_device;
   }
 
   void bring_to_host(const Argument& argument, IValue& value) {

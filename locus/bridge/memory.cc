@@ -5,12 +5,14 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/TensorImpl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/watch.h"
 
 namespace locus::bridge {
 namespace {
@@ -19,10 +21,34 @@ c10::Allocator* g_plain_cpu_allocator = nullptr;
 
 void release_chunk(void* host) { machine().arena().release(host); }
 
+constexpr uint64_t kHeaderMagic = 0x10c05c0de0f1de5aULL;
+constexpr size_t kHeaderBytes = 64;  // keeps the alignment that PyTorch's kernels count on
+static_assert(sizeof(HostHeader) <= kHeaderBytes);
+
+HostHeader* header_before(void* data) { return reinterpret_cast<HostHeader*>(static_cast<char*>(data) - kHeaderBytes); }
+
+void release_with_header(void* data) {
+  HostHeader* header = header_before(data);
+  header->magic = 0;
+  g_plain_cpu_allocator->raw_deleter()(header);
+}
+
+/// Host memory with room in front for what is to be remembered of it.
+c10::DataPtr allocate_with_header(size_t bytes, c10::DeleterFnPtr deleter) {
+  c10::DataPtr plain = g_plain_cpu_allocator->allocate(bytes + kHeaderBytes);
+  auto* header = new (plain.release_context()) HostHeader;
+  header->magic = kHeaderMagic;
+  header->origin.store(0, std::memory_order_relaxed);
+  header->pending_device.store(-1, std::memory_order_relaxed);
+  void* data = reinterpret_cast<char*>(header) + kHeaderBytes;
+  return {data, data, deleter, c10::Device(c10::kCPU)};
+}
+
 /// Frees memory of either kind: what raw_deallocate() needs, which knows only the pointer.
 void release_any(void* pointer) {
   if (pointer == nullptr) return;
   if (machine().arena().is_host(pointer)) return release_chunk(pointer);
+  if (header_before(pointer)->magic == kHeaderMagic) return release_with_header(pointer);
   g_plain_cpu_allocator->raw_deleter()(pointer);
 }
 
@@ -32,13 +58,15 @@ c10::DataPtr allocate_chunk(size_t bytes, int device) {
   auto& memory = machine().memory(device);
   void* host = bytes <= memory.capacity() ? machine().arena().allocate(device, bytes) : nullptr;
   if (host == nullptr) {
-    sim::OutOfMemory why;
-    why.requested = bytes;
-    why.device = device;
-    why.capacity = memory.capacity();
-    why.free = memory.free_bytes();
-    why.allocated = static_cast<size_t>(memory.allocated());
-    why.reserved = static_cast<size_t>(memory.reserved());
+    TORCH_CHECK(!in_bad_fork(),
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+                "'spawn' start method");
+    sim::OutOfMemory why;  // asked of the model too, so that the failure is counted where PyTorch counts it
+    if (auto* fits = memory.allocate(bytes, current_stream(device), &why)) {
+      memory.free(fits);
+      why.requested = bytes, why.device = device, why.capacity = memory.capacity(), why.free = memory.free_bytes();
+      why.allocated = static_cast<size_t>(memory.allocated()), why.reserved = static_cast<size_t>(memory.reserved());
+    }
     raise_out_of_memory(sim::out_of_memory_message(why));
   }
   return {host, host, &release_chunk, c10::Device(c10::kCPU)};
@@ -47,8 +75,9 @@ c10::DataPtr allocate_chunk(size_t bytes, int device) {
 class HostAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (t_kernel_device < 0) return g_plain_cpu_allocator->allocate(bytes);
-    return allocate_chunk(bytes, t_kernel_device);
+    if (t_kernel_device >= 0) return allocate_chunk(bytes, t_kernel_device);
+    if (watching() && bytes != 0) return allocate_with_header(bytes, &release_with_header);
+    return g_plain_cpu_allocator->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release_any; }
   bool is_simple_data_ptr(const c10::DataPtr& p) const override { return p.get() == p.get_context(); }
@@ -56,9 +85,18 @@ class HostAllocator final : public c10::Allocator {
 };
 HostAllocator g_host_allocator;
 
+void memory_freeing(const DeviceBlock& block, sim::CachingModel& memory) {
+  memory_by_line(block.device)
+      .freeing(block.site, static_cast<int64_t>(sim::CachingModel::size_of(block.account)), memory.allocated());
+}
+
 void free_block(void* context) {
   auto* block = static_cast<DeviceBlock*>(context);
-  if (block->account != nullptr && !in_bad_fork()) machine().memory(block->device).free(block->account);
+  if (block->account != nullptr && !in_bad_fork()) {
+    auto& memory = machine().memory(block->device);
+    if (watching()) memory_freeing(*block, memory);
+    memory.free(block->account);
+  }
   delete block;
 }
 
@@ -70,8 +108,9 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device) 
   sim::OutOfMemory why;
   auto* account = machine().memory(device).allocate(host->nbytes(), current_stream(device), &why);
   if (account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
-  label_new_memory(data);
-  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device}, &free_block, where};
+  const engine::SiteId site = label_new_memory(data, host->nbytes());
+  if (watching()) memory_by_line(device).allocated(site, static_cast<int64_t>(sim::CachingModel::size_of(account)));
+  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site}, &free_block, where};
 }
 
 c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPtr&& data) {
@@ -146,11 +185,11 @@ DeviceStats SimulatedAllocator::getDeviceStats(c10::DeviceIndex device) {
 class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr plain = g_plain_cpu_allocator->allocate(bytes);
-    if (plain.get() == nullptr) return plain;
+    if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
+    c10::DataPtr data = allocate_with_header(bytes, &release);
     std::lock_guard<std::mutex> lock(mutex_);
-    ranges_[plain.get()] = bytes;
-    return {plain.get(), plain.release_context(), &release, c10::Device(c10::kCPU)};
+    ranges_[data.get()] = bytes;
+    return data;
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
@@ -176,7 +215,7 @@ void PinnedAllocator::release(void* p) {
     std::lock_guard<std::mutex> lock(pinned().mutex_);
     pinned().ranges_.erase(p);
   }
-  g_plain_cpu_allocator->raw_deleter()(p);
+  release_with_header(p);
 }
 
 /// Reaches the two protected fields that make a tensor a tensor of another device.
@@ -193,6 +232,30 @@ constexpr auto kBitKeys = c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10:
 DeviceBlock* block_of(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
   return data.get_deleter() == &free_block ? static_cast<DeviceBlock*>(data.get_context()) : nullptr;
+}
+
+HostHeader* header_of(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = storage.data_ptr();
+  if (data.get() == nullptr) return nullptr;
+  const auto deleter = data.get_deleter();
+  return deleter == &release_with_header || deleter == pinned().raw_deleter() ? header_before(data.get_context()) : nullptr;
+}
+
+engine::OriginId origin_of(const c10::StorageImpl& storage) {
+  if (DeviceBlock* block = block_of(storage)) {
+    return origin_in(machine().arena().label(block->host->data()));
+  }
+  HostHeader* header = header_of(storage);
+  return header != nullptr ? header->origin.load(std::memory_order_relaxed) : 0;
+}
+
+void set_origin(const c10::StorageImpl& storage, engine::OriginId origin) {
+  if (DeviceBlock* block = block_of(storage)) {
+    void* data = block->host->mutable_data();
+    machine().arena().set_label(data, with_origin(machine().arena().label(data), origin));
+  } else if (HostHeader* header = header_of(storage)) {
+    header->origin.store(origin, std::memory_order_relaxed);
+  }
 }
 
 c10::Allocator* device_allocator() { return g_device_allocator; }
@@ -225,9 +288,14 @@ c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10:
 
 c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device_storage) {
   if (DeviceBlock* block = block_of(device_storage)) return block->host;
-  TORCH_CHECK(device_storage.data() == nullptr,
-              "locus: this CUDA tensor's memory was not made by a simulated device (foreign pointer)");
-  return make_host_storage(0, c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
+  void* data = const_cast<void*>(device_storage.data());
+  if (data != nullptr) {
+    // Device memory under another owner (from_blob, DLPack, __cuda_array_interface__): seen in place, not owned.
+    TORCH_CHECK(machine().arena().is_device(data),
+                "locus: this CUDA tensor's memory was not made by a simulated device (foreign pointer)");
+    data = machine().arena().host_address(data);
+  }
+  return make_host_storage(device_storage.nbytes(), c10::DataPtr(data, c10::Device(c10::kCPU)));
 }
 
 void follow_host(c10::StorageImpl& device_storage, const c10::intrusive_ptr<c10::StorageImpl>& host, int device) {
@@ -240,6 +308,16 @@ void follow_host(c10::StorageImpl& device_storage, const c10::intrusive_ptr<c10:
   }
   device_storage.set_data_ptr_noswap(account_for(host, device));
   device_storage.set_nbytes(host->nbytes());
+}
+
+void resize_device_storage(c10::StorageImpl& storage, size_t bytes) {
+  const int device = storage.device().index();
+  auto fresh = make_host_storage(bytes, allocate_chunk(bytes, device));
+  const auto old = host_storage(storage);
+  const size_t kept = std::min(old->nbytes(), bytes);
+  if (kept != 0) std::memcpy(fresh->mutable_data(), old->data(), kept);
+  storage.set_data_ptr_noswap(account_for(fresh, device));
+  storage.set_nbytes(bytes);
 }
 
 at::Tensor host_alias(const at::Tensor& t) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
 
 namespace locus::bridge {
@@ -14,6 +15,7 @@ struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
   sim::CachingModel::Block* account;          ///< what the card's allocator would hold for it
   int device;
+  engine::SiteId site;                        ///< the line it is counted under
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).
@@ -37,12 +39,31 @@ c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device
 /// After a kernel re-allocated the host twin (resize_): the device storage follows.
 void follow_host(c10::StorageImpl& device_storage, const c10::intrusive_ptr<c10::StorageImpl>& host, int device);
 
+/// UntypedStorage.resize_(): keeps what fits.
+void resize_device_storage(c10::StorageImpl& storage, size_t bytes);
+
 /// The CPU tensor at the twin address: same sizes, strides, offset and bits; no autograd.
 at::Tensor host_alias(const at::Tensor& device_tensor);
 /// Turns a CPU tensor that a kernel has made into a tensor of `device`, re-using the object when nobody else holds it.
 at::Tensor adopt_tensor(at::Tensor&& host, const c10::intrusive_ptr<c10::StorageImpl>& device_storage);
 /// An uninitialised tensor on a device.
 at::Tensor empty_on_device(c10::IntArrayRef size, c10::IntArrayRef stride, caffe2::TypeMeta dtype, int device);
+
+/// What is remembered in front of host memory while a program is checked.
+struct HostHeader {
+  uint64_t magic;
+  std::atomic<engine::OriginId> origin;
+  // A copy from a device that was not waited for: which stream, which position on it. Device -1: none.
+  std::atomic<int32_t> pending_device;
+  int64_t pending_stream;
+  uint64_t pending_position;
+};
+/// The header of a host storage, or nullptr (memory from before the check, or not from PyTorch).
+HostHeader* header_of(const c10::StorageImpl& storage);
+
+/// Where the memory of a storage came from; 0 when it is not known.
+engine::OriginId origin_of(const c10::StorageImpl& storage);
+void set_origin(const c10::StorageImpl& storage, engine::OriginId origin);
 
 inline bool is_simulated(const at::TensorBase& t) { return t.defined() && t.device().type() == c10::DeviceType::CUDA; }
 

@@ -160,6 +160,7 @@ std::array<std::atomic<const char*>, 1 << 16> g_operator_names{};
 }  // namespace
 
 thread_local engine::OperatorId t_operator = 0;
+thread_local engine::SiteId t_site = 0;
 
 engine::SiteTable& sites() {
   static auto* table = new engine::SiteTable;
@@ -220,12 +221,14 @@ Place place_of(engine::SiteId id) noexcept {
   return {info->file, info->function, PyCode_Addr2Line(static_cast<PyCodeObject*>(info->code), site.instruction)};
 }
 
-void label_new_memory(void* host) noexcept {
+engine::SiteId label_new_memory(void* host, std::size_t bytes) noexcept {
   engine::Origin origin;
   origin.op = t_operator;
-  origin.site = user_site();
+  origin.site = t_site != 0 ? t_site : user_site();
   origin.device = static_cast<std::int8_t>(machine().arena().device_of(host));
-  machine().arena().set_label(host, origins().intern(origin));
+  const std::uint64_t shown = bytes < 0xffffffff ? bytes : 0xffffffff;
+  machine().arena().set_label(host, (shown << 32) | origins().intern(origin));
+  return origin.site;
 }
 
 engine::OperatorId operator_number(const std::string& name) {

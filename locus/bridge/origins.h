@@ -37,8 +37,16 @@ struct Place {
 Place place_of(engine::SiteId site) noexcept;
 const CodeInfo* code_info(std::uint32_t number) noexcept;
 
-/// Remembers who made this device memory: operator in force, user's line.
-void label_new_memory(void* host) noexcept;
+/// Remembers who made this device memory: operator in force, user's line, which is returned.
+engine::SiteId label_new_memory(void* host, std::size_t bytes) noexcept;
+/// A chunk's label holds its origin and, above it, the bytes that were asked for (at most 4 GiB less one).
+constexpr engine::OriginId origin_in(std::uint64_t label) { return static_cast<engine::OriginId>(label); }
+constexpr std::size_t bytes_in(std::uint64_t label) { return label >> 32; }
+constexpr std::uint64_t with_origin(std::uint64_t label, engine::OriginId origin) {
+  return (label & ~std::uint64_t{0xffffffff}) | origin;
+}
+/// The user's line that the check door has found for the call in progress on this thread; 0: not looked up.
+extern thread_local engine::SiteId t_site;
 /// Operator that the calling thread's kernel belongs to, as a number of operator_name().
 extern thread_local engine::OperatorId t_operator;
 class OperatorScope {

@@ -43,7 +43,15 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     a.kind = kind_of(argument.type());
     a.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     if (a.kind == ArgumentKind::kGenerator) plan.generator = static_cast<int>(plan.arguments.size());
+    if (a.kind == ArgumentKind::kTensor) plan.tensors += 1;
+    if (a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) plan.tensors += 2;
     plan.arguments.push_back(a);
+  }
+  plan.moves = plan.name == "aten::_to_copy";
+  for (const char* name : {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal",
+                           "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::bincount",
+                           "aten::repeat_interleave.Tensor", "aten::histc", "aten::is_nonzero"}) {
+    plan.synchronises = plan.synchronises || plan.name == name;
   }
   plan.draws = op.hasTag(at::Tag::nondeterministic_seeded);
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
@@ -52,7 +60,13 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
                          c10::DispatchKey::SparseCsrCPU}) {
     plan.has_host_kernel = plan.has_host_kernel || op.hasKernelForDispatchKey(key);
   }
-  plan.rule = rule_for(plan.name, schema);
+  const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
+  const bool explicit_composite = has(c10::DispatchKey::CompositeExplicitAutograd) ||
+                                  has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  plan.decomposes = !has(c10::DispatchKey::CPU) && !explicit_composite && has(c10::DispatchKey::CompositeImplicitAutograd);
+  // PyTorch's generated check sits in the wrappers of kernels; composites have none, their parts do.
+  const bool has_wrapper = has(c10::DispatchKey::CPU) || (!explicit_composite && !plan.decomposes);
+  plan.rule = rule_for(plan.name, schema, has_wrapper);
   return plan;
 }
 

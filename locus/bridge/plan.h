@@ -26,6 +26,10 @@ struct OperatorPlan {
   int generator = -1;         ///< position of the generator argument, or -1
   bool draws = false;         ///< uses random numbers
   bool has_host_kernel = false;
+  bool decomposes = false;    ///< PyTorch takes it apart into other operators before any kernel
+  bool moves = false;         ///< _to_copy: the result is the operand, elsewhere
+  bool synchronises = false;  ///< the host waits for its result
+  int tensors = 0;            ///< how many arguments hold tensors (a list counts twice)
   engine::OperatorRule rule;  ///< which operands may be on which device
 };
 

@@ -8,9 +8,11 @@
 #include "locus/bridge/compat.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/module.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/plan.h"
 #include "locus/bridge/state.h"
+#include "locus/bridge/watch.h"
 
 namespace py = pybind11;
 
@@ -200,8 +202,16 @@ PYBIND11_MODULE(_bridge, m) {
     const int index = device_argument(device);
     return machine().streams().native_handle(index, current_stream(index));
   });
-  m.def("synchronize", [](int device) { machine().streams().synchronize(device_argument(device)); });
+  m.def("synchronize", [](int device) {
+    const int index = device_argument(device);
+    machine().streams().synchronize(index);
+    static const engine::OperatorId what = operator_number("torch.cuda.synchronize");
+    if (watching()) note_synchronisation(index, what);
+  });
   m.def("new_storage", &new_storage);
+  m.def("resize_storage", [](const c10::Storage& storage, size_t bytes) {
+    resize_device_storage(*storage.unsafeGetStorageImpl(), bytes);
+  });
   m.def("default_generator", [](int device) { return default_generator(device_argument(device)); });
   m.def("in_bad_fork", &in_bad_fork);
   m.def("mark_used", &mark_used);
@@ -210,6 +220,8 @@ PYBIND11_MODULE(_bridge, m) {
     d["operators"] = g_operators, d["sites"] = sites().size() - 1, d["origins"] = origins().size() - 1;
     return d;
   });
+  define_check(m);
+  define_reporting(m);
   m.def("user_site", [] { return place_tuple(user_site()); });
 }
 

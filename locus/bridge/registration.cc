@@ -21,6 +21,7 @@
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
+#include "locus/bridge/watch.h"
 
 namespace locus::bridge {
 namespace {
@@ -68,7 +69,8 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
 }
 
 /// Host to device, device to host, device to device: one copy between host addresses.
-Tensor& copy_(Tensor& self, const Tensor& source, bool) {
+Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
+  if (watching()) note_transfer(self, source, non_blocking);
   const Tensor to = is_simulated(self) ? host_alias(self) : self;
   const Tensor from = is_simulated(source) ? host_alias(source) : source;
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey));
@@ -168,8 +170,11 @@ int install_kernels() {
   by_hand("record_stream", TORCH_FN(record_stream));
   by_hand("_use_cudnn_ctc_loss", TORCH_FN(no_cudnn_ctc));
   by_hand("_use_cudnn_ctc_loss.Tensor", TORCH_FN(no_cudnn_ctc_tensor));
+  by_hand("_use_miopen_ctc_loss", TORCH_FN(no_cudnn_ctc));
+  by_hand("_use_miopen_ctc_loss.Tensor", TORCH_FN(no_cudnn_ctc_tensor));
   add_cell_kernels(*aten, done);
   add_attention_kernels(*aten, done);
+  add_softmax_kernels(*aten, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
   static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",

@@ -3,7 +3,6 @@
 
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace locus::bridge {
 namespace {
@@ -12,12 +11,19 @@ using engine::ArgumentRule;
 using engine::OperatorRule;
 using engine::RuleKind;
 
-/// Operators that PyTorch's own CUDA wrappers do not check.
-const std::unordered_set<std::string_view>& unchecked() {
-  static const auto* names = new std::unordered_set<std::string_view>{
+struct Metadata {
+  bool unchecked;   ///< PyTorch's CUDA wrapper makes no device check
+  bool structured;  ///< decides how that wrapper is called
+};
+const std::unordered_map<std::string_view, Metadata>& metadata() {
+  static const auto* operators = new std::unordered_map<std::string_view, Metadata>{
 #include "locus/bridge/rules.inc"
   };
-  return *names;
+  return *operators;
+}
+const Metadata* metadata_of(std::string_view name) {
+  const auto found = metadata().find(name);
+  return found != metadata().end() ? &found->second : nullptr;
 }
 
 struct KindException {
@@ -36,7 +42,7 @@ std::string_view base_name(std::string_view name) { return name.substr(0, name.f
 
 }  // namespace
 
-OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& schema) {
+OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& schema, bool has_wrapper) {
   OperatorRule rule;
   std::string_view name = full_name;
   if (name.substr(0, 6) != "aten::") {
@@ -44,7 +50,10 @@ OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& s
     return rule;
   }
   name.remove_prefix(6);
-  if (unchecked().count(name) != 0) rule.kind = RuleKind::kIteratorScalar;
+  if (!has_wrapper) rule.kind = RuleKind::kAnywhere;
+  if (const Metadata* known = metadata_of(name); has_wrapper && known != nullptr && known->unchecked) {
+    rule.kind = RuleKind::kIteratorScalar;
+  }
   for (const auto& exception : kKindExceptions) {
     if (name == exception.name || base_name(name) == exception.name) rule.kind = exception.kind;
   }
@@ -55,6 +64,17 @@ OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& s
     }
   }
   return rule;
+}
+
+std::string wrapper_name(const c10::FunctionSchema& schema) {
+  const std::string name = schema.operator_name().name.substr(6);
+  const std::string& overload = schema.overload_name();
+  const bool out = !schema.arguments().empty() && schema.arguments().back().kwarg_only() &&
+                   schema.arguments().back().alias_info() != nullptr;
+  const std::string function = out ? name + "_out" : name;
+  const Metadata* known = metadata_of(overload.empty() ? name : name + "." + overload);
+  if (known != nullptr && known->structured) return "wrapper_CUDA_" + function + (overload.empty() ? "" : "_" + overload);
+  return "wrapper_CUDA_" + overload + "_" + function;
 }
 
 }  // namespace locus::bridge

@@ -1,10 +1,11 @@
 // One finding as a block of text: message, place, source, operands and their histories, why, fixes, other places.
 // Every string of the program goes through clean() or cells_of() before it gets here to the screen.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <tuple>
 
+#include "locus/report/operands.h"
 #include "locus/report/phrase.h"
 #include "locus/report/screen.h"
 #include "locus/report/snippet.h"
@@ -15,21 +16,23 @@ namespace locus::report {
 using engine::Finding;
 using engine::Fix;
 using engine::Location;
-using engine::Operand;
 using engine::Severity;
 using engine::Use;
 
 namespace {
 
-constexpr std::size_t kMaxRows = 6, kMaxFixes = 3, kMaxFixLines = 12, kMaxOtherPlaces = 6;
-constexpr int kMaxLabel = 28, kMaxType = 36, kMinHistory = 24;
+constexpr std::size_t kMaxFixes = 3, kMaxFixLines = 12, kMaxOtherPlaces = 6;
+constexpr std::int64_t kMostPlaces = 1'000'000'000;  // a report may say anything
+constexpr int kMaxCode = 12, kMaxCodeIndent = 24;
 
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const auto end = text.find('\n');
-    std::string line = text_of(cells_of(text.substr(0, end)));
-    while (!line.empty() && line.back() == ' ') line.pop_back();
+    std::string_view source = text.substr(0, end);
+    if (source.ends_with('\r')) source.remove_suffix(1);
+    std::string line = text_of(cells_of(source));
+    line.erase(line.find_last_not_of(' ') + 1);
     lines.push_back(std::move(line));
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
   }
@@ -60,7 +63,7 @@ class Block {
   std::string render() {
     heading();
     source();
-    operands();
+    out_ += render_operands(finding_, gutter_, tone_, options_);
     explanation();
     return std::move(out_);
   }
@@ -95,7 +98,8 @@ class Block {
     const engine::CodeInfo* code = engine::find_code(finding_.code);
     std::string message = clean(finding_.message);
     if (message.empty()) message = code == nullptr ? "tensors on different devices" : std::string(code->title);
-    const std::string head = fmt::format("{}[{}]: ", to_string(finding_.severity), clean(finding_.code));
+    const std::string head =
+        fmt::format("{}[{}]: ", to_string(finding_.severity), shorten(clean(finding_.code), kMaxCode));
     paragraph(head, tone_, message, Tone::kBold);
   }
 
@@ -108,7 +112,7 @@ class Block {
   void source() {
     pointer("-->", use_.at, finding_.in_backward ? ", in backward" : "");
     if (use_.library) {
-      std::string inside = library_path(use_.library->file, options_.directory);
+      std::string inside = short_path(use_.library->file, options_.directory);
       if (use_.library->line > 0) inside += fmt::format(":{}", use_.library->line);
       paragraph(fmt::format("{:{}}    inside ", "", gutter_), Tone::kPlain, inside);
     }
@@ -119,96 +123,15 @@ class Block {
     }
   }
 
-  /// The operands worth a row: those at fault first in line for a place, then the others, in their own order.
-  std::vector<const Operand*> chosen() const {
-    std::vector<const Operand*> rows;
-    for (const bool culprit : {true, false}) {
-      for (const Operand& operand : finding_.operands) {
-        if (rows.size() < kMaxRows && operand.culprit == culprit) rows.push_back(&operand);
-      }
-    }
-    std::sort(rows.begin(), rows.end());  // elements of one vector: by address is by position
-    return rows;
-  }
-
-  void operands() {
-    std::vector<const Operand*> rows = chosen();
-    Operand alone;
-    const engine::Culprit& culprit = finding_.culprit;
-    if (rows.empty() && !(culprit.name.empty() && culprit.expression.empty())) {
-      alone.expression = culprit.expression;
-      alone.name = culprit.name;
-      alone.kind = culprit.kind;
-      alone.device = culprit.device;
-      alone.shape = culprit.shape;
-      alone.dtype = culprit.dtype;
-      alone.culprit = true;
-      alone.history = finding_.history;
-      rows.push_back(&alone);
-    }
-    int label_width = 0, type_width = 0, device_width = 0;
-    for (const Operand* row : rows) {
-      label_width = std::max(label_width, width_of(label(*row)));
-      type_width = std::max(type_width, width_of(type(*row)));
-      device_width = std::max(device_width, width_of(clean(row->device)));
-    }
-    for (const Operand* row : rows) {
-      const std::string name = padded(label(*row), label_width) + "   ";
-      std::string rest;
-      if (type_width > 0) rest += padded(type(*row), type_width) + "  ";
-      rest += padded(clean(row->device), device_width);
-      const std::string history = history_text(row->history, row->culprit, options_.directory);
-      operand_row(name, rest, history, row->culprit ? tone_ : Tone::kPlain);
-    }
-    if (const std::size_t left = finding_.operands.size() - std::min(finding_.operands.size(), rows.size()); left > 0) {
-      paragraph(fmt::format("{:{}} = ", "", gutter_), Tone::kGutter,
-                fmt::format("… and {} more", counted(left, "operand")));
-    }
-  }
-
-  void operand_row(const std::string& name, std::string rest, const std::string& history, Tone tone) {
-    int indent = gutter_ + 3 + width_of(name) + width_of(rest) + 3;
-    std::string line = sign() + " " + paint(name, tone, options_.color);
-    const bool beside = width_ == 0 || width_ - indent >= kMinHistory;
-    if (history.empty() || !beside) {
-      while (rest.ends_with(' ')) rest.pop_back();
-    }
-    out_ += line + rest;
-    if (!beside) indent = gutter_ + 7;
-    const int room = width_ == 0 ? 0 : width_ - indent;
-    bool first = true;
-    for (const std::string& words : wrap(history, room, room)) {
-      if (words.empty()) break;
-      if (first && beside) {
-        out_ += "   " + words;
-      } else {
-        out_ += "\n" + std::string(static_cast<std::size_t>(indent), ' ') + words;
-      }
-      first = false;
-    }
-    out_ += "\n";
-  }
-
-  static std::string label(const Operand& operand) {
-    for (const std::string* text : {&operand.expression, &operand.name, &operand.argument}) {
-      if (!text->empty()) return shorten(clean(*text), kMaxLabel);
-    }
-    return operand.position < 0 ? "operand" : fmt::format("operand {}", operand.position);
-  }
-
-  static std::string type(const Operand& operand) {
-    const std::string text = type_text(operand.dtype, operand.shape);
-    return shorten(text.empty() && operand.kind == "generator" ? operand.kind : text, kMaxType);
-  }
-
   void explanation() {
     const std::size_t start = out_.size();
     bar();
     const std::size_t begun = out_.size();
     if (!finding_.why.empty()) remark("why", clean(finding_.why));
     for (std::size_t i = 0; i < finding_.fixes.size() && i < kMaxFixes; ++i) fix(finding_.fixes[i]);
-    if (finding_.fixes.size() > kMaxFixes)
-      remark("fix", fmt::format("… and {} more", finding_.fixes.size() - kMaxFixes));
+    if (finding_.fixes.size() > kMaxFixes) {
+      remark("fix", "… and " + counted_more(static_cast<std::int64_t>(finding_.fixes.size() - kMaxFixes), "edit"));
+    }
     for (const std::string& note : finding_.notes) remark("note", clean(note));
     if (use_.caught_by) {
       const std::string at = place(*use_.caught_by, options_.directory);
@@ -229,35 +152,29 @@ class Block {
     for (auto* side : {&before, &after}) {
       for (std::string& line : *side) line.erase(0, std::min(dedent, line.size()));
     }
-    const bool one_line = before.size() <= 1 && after.size() == 1;
-    const std::string code =
-        one_line ? after.front().substr(std::min(after.front().find_first_not_of(' '), after.front().size())) : "";
-    const int head = gutter_ + 8;
-    const int used = head + width_of(where) + 3 + width_of(code) + 2 + static_cast<int>(tag.size());
+    const bool one_line = before.size() <= 1 && after.size() == 1 && !after.front().empty();
+    const std::string code = one_line ? after.front().substr(indentation(after)) : "";
+    const int used = gutter_ + 8 + width_of(where) + 3 + width_of(code) + 2 + static_cast<int>(tag.size());
+    const std::string indent(static_cast<std::size_t>(gutter_) + 8, ' ');
     if (one_line && (width_ == 0 || used <= width_)) {
       fix_line(where + "   " + code, tag);
     } else {
       fix_line(where, tag);
-      const std::string indent(static_cast<std::size_t>(gutter_) + 8, ' ');
       if (one_line) {
         code_line(indent, "", code, Tone::kPlain);
       } else {
-        for (const auto& [sign, lines, tone] : {std::tuple{"- ", &before, Tone::kError}, {"+ ", &after, Tone::kGood}}) {
-          for (std::size_t i = 0; i < lines->size() && i < kMaxFixLines; ++i)
-            code_line(indent, sign, (*lines)[i], tone);
-          if (lines->size() > kMaxFixLines)
-            code_line(indent, sign, fmt::format("… {} more lines", lines->size() - kMaxFixLines), tone);
-        }
+        code_lines(indent, "- ", before, Tone::kError);
+        code_lines(indent, "+ ", after, Tone::kGood);
       }
     }
-    if (!fix.note.empty())
-      paragraph(std::string(static_cast<std::size_t>(gutter_) + 8, ' '), Tone::kPlain, clean(fix.note), Tone::kDim);
+    if (!fix.note.empty()) paragraph(indent, Tone::kPlain, clean(fix.note), Tone::kDim);
   }
 
   /// "   = fix: …", with the tag at the right edge.
   void fix_line(const std::string& body, const std::string& tag) {
     const int used = gutter_ + 8 + width_of(body) + static_cast<int>(tag.size());
-    const int gap = width_ == 0 ? 2 : std::max(2, width_ - used);
+    if (width_ != 0 && used + 2 > width_) return remark("fix", body + "  " + tag);
+    const int gap = width_ == 0 ? 2 : width_ - used;
     out_ += sign() + " " + paint("fix:", Tone::kBold, options_.color) + " " + body +
             std::string(static_cast<std::size_t>(gap), ' ') +
             paint(tag, tag == "[verified]" ? Tone::kGood : Tone::kDim, options_.color) + "\n";
@@ -266,14 +183,21 @@ class Block {
   /// Code is broken only where it cannot be helped, and only at spaces.
   void code_line(const std::string& indent, std::string_view sign, const std::string& code, Tone tone) {
     const std::size_t lead = std::min(code.find_first_not_of(' '), code.size());
-    const std::string head = indent + std::string(sign) + code.substr(0, lead);
-    const int room = width_ == 0 ? 0 : std::max(1, width_ - width_of(head));
+    const std::string head = indent + std::string(sign) + code.substr(0, std::min<std::size_t>(lead, kMaxCodeIndent));
+    const int room = width_ == 0 ? 0 : width_ - width_of(head);
     bool first = true;
     for (const std::string& line : wrap(code, room, room - 2)) {
       const std::string start = first ? head : std::string(static_cast<std::size_t>(width_of(head)) + 2, ' ');
       out_ += paint(start + line, tone, options_.color) + "\n";
       first = false;
     }
+  }
+
+  void code_lines(const std::string& indent, std::string_view sign, const std::vector<std::string>& lines, Tone tone) {
+    for (std::size_t i = 0; i < std::min(lines.size(), kMaxFixLines); ++i) code_line(indent, sign, lines[i], tone);
+    if (lines.size() <= kMaxFixLines) return;
+    const auto left = static_cast<std::int64_t>(lines.size() - kMaxFixLines);
+    code_line(indent, sign, "… and " + counted_more(left, "line"), tone);
   }
 
   void other_places() {
@@ -289,16 +213,18 @@ class Block {
       if (std::find(places.begin(), places.end(), text) == places.end()) places.push_back(std::move(text));
     }
     std::erase(places, place(use_.at, options_.directory));
-    auto more = static_cast<std::int64_t>(places.size()) + finding_.more_uses;
-    if (places.size() > kMaxOtherPlaces) places.resize(kMaxOtherPlaces);
-    more -= static_cast<std::int64_t>(places.size());
+    std::int64_t more = std::clamp<std::int64_t>(finding_.more_uses, 0, kMostPlaces);
+    if (places.size() > kMaxOtherPlaces) {
+      more += static_cast<std::int64_t>(places.size() - kMaxOtherPlaces);
+      places.resize(kMaxOtherPlaces);
+    }
 
     if (places.empty() && more <= 0) {
       if (!times.empty()) remark("seen", times);
       return;
     }
     std::string text = fmt::format("{}", fmt::join(places, ", "));
-    if (more > 0) text += fmt::format(" and {} more", grouped(more));
+    if (more > 0) text += (places.empty() ? "" : " and ") + counted_more(more, "place");
     if (!times.empty()) text += fmt::format(" ({})", times);
     remark("also here", text);
   }

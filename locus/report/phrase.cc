@@ -2,6 +2,7 @@
 #include "locus/report/phrase.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -20,7 +21,7 @@ std::string move_call(const Step& step) {
   if (step.at.text.find(".cuda(") != std::string::npos && step.device.starts_with("cuda")) return ".cuda()";
   if (step.at.text.find(".cpu(") != std::string::npos && step.device == "cpu") return ".cpu()";
   const std::string op = operator_name(step.op);
-  const bool plain = op.empty() || op == "to" || op == "_to_copy" || op == "copy_";
+  const bool plain = op.empty() || op == "to" || op == "_to_copy";
   return plain ? fmt::format(".to(\"{}\")", step.device) : fmt::format("{}()", op);
 }
 
@@ -86,11 +87,12 @@ std::string history_text(const std::vector<Step>& history, bool suspect, std::st
     const auto earlier =
         std::find_if(history.rbegin(), history.rend(), [](const Step& step) { return step.action != "computed"; });
     placed = earlier == history.rend() ? nullptr : &*earlier;
-    if (placed != nullptr) words += " from one " + step_text(*placed, directory);
+    if (placed != nullptr) words += " from a tensor " + step_text(*placed, directory);
   }
   const bool moved =
       std::any_of(history.begin(), history.end(), [](const Step& step) { return step.action == "moved"; });
-  if (suspect && placed != nullptr && !moved) words += ", never moved";
+  const bool landed = placed != nullptr && !placed->is_explicit && placed->device == "cpu";
+  if (suspect && landed && !moved) words += ", never moved";
   return clean(words);
 }
 

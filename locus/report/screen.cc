@@ -182,6 +182,10 @@ std::string counted(std::int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
 }
 
+std::string counted_more(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} more {}{}", grouped(number), noun, number == 1 ? "" : "s");
+}
+
 std::string bytes_text(std::int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
   auto value = static_cast<double>(bytes);
@@ -195,17 +199,13 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string short_path(std::string_view path, std::string_view directory) {
+  if (const std::string_view inside = inside_library(path); !inside.empty()) return clean(inside);
   while (directory.size() > 1 && directory.ends_with('/')) directory.remove_suffix(1);
   const bool inside = !directory.empty() && path.size() > directory.size() + 1 && path.starts_with(directory) &&
-                      (directory == "/" || path[directory.size()] == '/');
-  if (inside && directory != "/") path.remove_prefix(directory.size() + 1);
+                      path[directory.size()] == '/';
+  if (inside) path.remove_prefix(directory.size() + 1);
   if (path.starts_with("./")) path.remove_prefix(2);
   return clean(path);
-}
-
-std::string library_path(std::string_view path, std::string_view directory) {
-  const std::string_view inside = inside_library(path);
-  return inside.empty() ? short_path(path, directory) : clean(inside);
 }
 
 }  // namespace locus::report

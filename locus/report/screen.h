@@ -60,11 +60,11 @@ std::string counted(std::int64_t number, std::string_view noun);
 /// "512 B", "1.2 MiB".
 std::string bytes_text(std::int64_t bytes);
 
-/// A path as a person calls it: relative to `directory` when inside it, without the folders in front of an
-/// installed library.
-std::string short_path(std::string_view path, std::string_view directory);
+/// "194 more operands".
+std::string counted_more(std::int64_t number, std::string_view noun);
 
-/// The same, always without the folders in front of an installed library.
-std::string library_path(std::string_view path, std::string_view directory);
+/// A path as a person calls it: without the folders in front of an installed library, relative to `directory` when
+/// inside it.
+std::string short_path(std::string_view path, std::string_view directory);
 
 }  // namespace locus::report

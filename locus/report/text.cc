@@ -68,7 +68,7 @@ std::string table(std::string_view title, std::vector<Row> rows, const TextOptio
       first = false;
     }
   }
-  if (left > 0) out += fmt::format("  … and {} more\n", counted(static_cast<std::int64_t>(left), "line"));
+  if (left > 0) out += fmt::format("  … and {}\n", counted_more(static_cast<std::int64_t>(left), "line"));
   return out + "\n";
 }
 

@@ -13,7 +13,7 @@ struct TextOptions {
   bool color = false;     ///< ANSI colours
   bool ledger = false;    ///< add transfers, synchronisations and memory by line
   int ledger_rows = 10;   ///< lines per ledger table
-  std::string directory;  ///< paths inside it are shown relative; empty: the current directory
+  std::string directory;  ///< paths inside it are shown relative; empty: render_text() takes the current one
 };
 
 /// The whole report: every finding, the ledger when asked for, the notes and the closing line.

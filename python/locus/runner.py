@@ -29,13 +29,18 @@ class Target(NamedTuple):
     arguments: list[str]
 
 
-def run(target: Target) -> int:
-    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with."""
+def run(target: Target, ends_quietly: type[BaseException] | tuple[()] = ()) -> int:
+    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with.
+
+    An exception of type `ends_quietly` ends the program as if it had come to its end.
+    """
     execute = {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
     try:
         execute()
     except SystemExit:
         raise
+    except ends_quietly:
+        return 0
     except BaseException as error:
         _show(error)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1

@@ -35,16 +35,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program; its exit code."""
-    options = _machine(arguments)
-    target = _target(arguments)
+    options = machine(arguments)
+    program = target(arguments)
     os.environ.update(options.to_environment())
     from locus import _startup  # reads the environment; the machine is there when the program imports PyTorch
 
     _startup.activate_with_torch(options)
-    return runner.run(target)
+    return runner.run(program)
 
 
-def _machine(arguments: argparse.Namespace) -> simulation.SimulationOptions:
+def machine(arguments: argparse.Namespace) -> simulation.SimulationOptions:
+    """The machine that the options describe."""
     text = arguments.devices.strip()
     if not text.isdecimal() or int(text) > simulation.MAX_DEVICES:
         raise UsageError(
@@ -61,7 +62,8 @@ def _machine(arguments: argparse.Namespace) -> simulation.SimulationOptions:
     return simulation.check_options(int(text), arguments.memory, arguments.rng)
 
 
-def _target(arguments: argparse.Namespace) -> runner.Target:
+def target(arguments: argparse.Namespace) -> runner.Target:
+    """What the command line says to run."""
     rest: list[str] = arguments.script
     for kind, values in (("module", arguments.module), ("code", arguments.code)):
         if values is None:

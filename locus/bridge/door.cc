@@ -1,0 +1,355 @@
+// See door.h. Hot path: everything in door() runs for each operator call of a checked program.
+#include "locus/bridge/door.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/ops/_to_copy.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <unordered_map>
+
+#include "locus/bridge/findings.h"
+#include "locus/bridge/generator.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/watch.h"
+
+namespace locus::bridge {
+namespace {
+
+namespace py = pybind11;
+using at::Tensor;
+using c10::Device;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::IValue;
+using engine::Origin;
+using engine::OriginId;
+using engine::Placement;
+using torch::jit::Stack;
+
+std::atomic<uint64_t> g_calls{0};
+
+/// What was decided about a broken rule when it was first met.
+struct Verdict {
+  std::atomic<int64_t> count{0};
+  bool raise = false;
+  Device device{c10::kCPU};
+};
+std::mutex g_verdict_mutex;
+std::unordered_map<uint64_t, std::unique_ptr<Verdict>>& verdicts() {
+  static auto* map = new std::unordered_map<uint64_t, std::unique_ptr<Verdict>>;
+  return *map;
+}
+constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listing; repeats share one verdict
+
+thread_local bool t_reporting = false;
+
+OriginId origin_of_tensor(const Tensor& t) {
+  return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;
+}
+
+/// Same line, same operator, same operands odd for the same reason: the same mistake.
+uint64_t key_of(const Call& call, const Violation& violation, engine::SiteId site) {
+  uint64_t key = engine::mix((uint64_t{site} << 20) ^ call.plan.number);
+  for (const OperandRef& ref : violation.odd) {
+    const Tensor t = operand(call, ref);
+    if (!t.defined()) continue;
+    const Origin& origin = origins().at(origin_of_tensor(t));
+    key = engine::mix(key ^ (uint64_t{origin.site} << 24) ^ (static_cast<uint64_t>(ref.argument) << 12) ^
+                      static_cast<uint64_t>(t.device().index() + 1));
+  }
+  return engine::mix(key ^ (uint64_t{static_cast<uint8_t>(violation.device.index())} << 8));
+}
+
+Verdict* find_verdict(uint64_t key) {
+  std::lock_guard<std::mutex> lock(g_verdict_mutex);
+  const auto found = verdicts().find(key);
+  return found != verdicts().end() ? found->second.get() : nullptr;
+}
+
+Verdict* add_verdict(uint64_t key, bool raise, Device device) {
+  std::lock_guard<std::mutex> lock(g_verdict_mutex);
+  if (verdicts().size() >= kMaxVerdicts) key = 0;
+  auto& place = verdicts()[key];
+  if (place == nullptr) place = std::make_unique<Verdict>();
+  place->raise = raise;
+  place->device = device;
+  return place.get();
+}
+
+/// Puts a tensor into an argument. Lists are made anew: the caller's must not change.
+void replace_operand(const Call& call, OperandRef ref, Tensor&& t) {
+  IValue& value = call.stack[call.base + ref.argument];
+  if (value.isTensor()) {
+    value = std::move(t);
+  } else if (value.isTensorList()) {
+    auto list = value.toTensorList().copy();
+    list.set(ref.element, std::move(t));
+    value = std::move(list);
+  } else if (value.isOptionalTensorList()) {
+    auto list = value.toOptionalTensorList().copy();
+    list.set(ref.element, std::optional<Tensor>(std::move(t)));
+    value = std::move(list);
+  }
+}
+
+void move_operands(const Call& call, const Violation& violation, Device target) {
+  if (violation.kind == Violation::Kind::kGenerator) {
+    call.stack[call.base + call.plan.generator] = IValue();
+    return;
+  }
+  // In place and out=: the operand that is written decides, or nothing would be written.
+  for (const OperandRef& ref : all_operands(call)) {
+    if (call.plan.arguments[ref.argument].written && violation.kind == Violation::Kind::kDevices) {
+      target = operand(call, ref).device();
+      break;
+    }
+  }
+  for (const OperandRef& ref : all_operands(call)) {
+    const auto rule = call.plan.rule.argument(ref.argument);
+    const bool must_be_cpu = rule == engine::ArgumentRule::kMustBeCpu;
+    if (call.plan.arguments[ref.argument].written || rule == engine::ArgumentRule::kFree) continue;
+    const Tensor t = operand(call, ref);
+    const Device wanted = must_be_cpu ? Device(c10::kCPU) : target;
+    if (t.device() == wanted || t.device().is_meta() || (t.dim() == 0 && t.device().is_cpu() && !must_be_cpu)) continue;
+    if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex) continue;
+    if (violation.kind == Violation::Kind::kMustBeCpu && !must_be_cpu) continue;
+    replace_operand(call, ref, t.to(wanted));
+  }
+  if (call.plan.rule.kind != engine::RuleKind::kExact) return;
+  // Where PyTorch wants 0-dim tensors on the device too.
+  for (const OperandRef& ref : violation.odd) {
+    const Tensor t = operand(call, ref);
+    if (t.dim() == 0 && t.device() != target && !call.plan.arguments[ref.argument].written) {
+      replace_operand(call, ref, t.to(target));
+    }
+  }
+}
+
+/// Origins of what a call has made. A storage that has one already (a view, an in-place result) keeps it.
+class OriginNote {
+ public:
+  OriginNote(const OperatorPlan& plan, engine::SiteId site) : plan_(plan), site_(site) {}
+
+  /// Before the call: the first operand's history is the result's.
+  void look_at_operands(const Stack& stack, size_t base) {
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      const IValue& value = stack[base + i];
+      if (plan_.arguments[i].kind == ArgumentKind::kTensor && value.isTensor() && value.toTensor().defined()) {
+        const Tensor& t = value.toTensor();
+        has_operand_ = true;
+        source_device_ = t.device();
+        parent_ = origin_of_tensor(t);
+        return;
+      }
+      if (plan_.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
+        const auto list = value.toTensorList();
+        if (list.empty()) continue;
+        const Tensor t = list.get(0);
+        if (!t.defined()) continue;
+        has_operand_ = true;
+        source_device_ = t.device();
+        parent_ = origin_of_tensor(t);
+        return;
+      }
+    }
+  }
+
+  void note(const IValue& value) {
+    if (value.isTensor()) {
+      note(value.toTensor());
+    } else if (value.isTensorList()) {
+      const auto list = value.toTensorList();
+      for (size_t i = 0; i < list.size(); ++i) note(list.get(i));
+    }
+  }
+
+ private:
+  void note(const Tensor& t) {
+    if (!t.defined() || !t.has_storage()) return;
+    const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    const OriginId known = origin_of(storage);
+    // Device memory was labelled when it was taken, by the operator alone; that label gives way to a full one.
+    if (known != 0 && (known == parent_ || origins().at(known).parent != 0 || origins().at(known).complete)) return;
+    set_origin(storage, make(t));
+  }
+
+  OriginId make(const Tensor& t) {
+    Origin origin;
+    origin.op = plan_.number;
+    origin.site = site_;
+    origin.complete = true;
+    origin.device = t.device().is_cuda() ? static_cast<int8_t>(t.device().index()) : engine::kHost;
+    if (!has_operand_) {
+      origin.placement = Placement::kDefault;
+    } else if (plan_.moves && t.device() != source_device_) {
+      origin.placement = Placement::kMoved;
+      origin.parent = parent_;
+    } else {
+      origin.placement = Placement::kDerived;
+      origin.parent = engine::root_of(origins(), parent_);
+    }
+    return engine::intern_bounded(origins(), origin);
+  }
+
+  const OperatorPlan& plan_;
+  engine::SiteId site_;
+  bool has_operand_ = false;
+  Device source_device_{c10::kCPU};
+  OriginId parent_ = 0;
+};
+
+/// A host operand whose copy from a device nobody waited for.
+void check_pending(const Call& call) {
+  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
+    const IValue& value = call.stack[call.base + i];
+    if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().device().is_cpu()) continue;
+    check_host_read(call.plan.name, value.toTensor(), static_cast<int>(i));
+  }
+}
+
+/// A generator of another device type than the call's: reported, and the device's own used instead.
+void check_generator(const Call& call) {
+  IValue& value = call.stack[call.base + call.plan.generator];
+  if (!value.isGenerator() || !value.toGenerator().defined()) return;
+  Device device(c10::kCPU);
+  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
+    const IValue& argument = call.stack[call.base + i];
+    if (argument.isTensor() && argument.toTensor().defined()) {
+      device = argument.toTensor().device();
+      break;
+    }
+    if (argument.isDevice()) device = argument.toDevice();
+  }
+  const Device have = value.toGenerator().device();
+  if (have.type() == device.type() || device.is_meta()) return;
+  Violation violation;
+  violation.kind = Violation::Kind::kGenerator;
+  violation.device = device;
+  violation.odd.push_back({call.plan.generator, -1});
+  report_and_move(call, violation);
+}
+
+struct SiteScope {
+  explicit SiteScope(engine::SiteId site) : outer(t_site) { t_site = site; }
+  ~SiteScope() { t_site = outer; }
+  engine::SiteId outer;
+};
+
+void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+  const DispatchKeySet next = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kCheckKey);
+  if (t_reporting) {
+    c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
+    return op.redispatchBoxed(next, stack);
+  }
+  const OperatorPlan& plan = plan_of(op);
+  if (plan.decomposes) {
+    // A composite with a check of its own (LSTM, attention): judged here, its parts come back to the door.
+    const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+    Violation violation;
+    if (find_violation(call, &violation)) {
+      c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
+      report_and_move(call, violation);
+    }
+    return op.redispatchBoxed(next, stack);
+  }
+  c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
+  g_calls.fetch_add(1, std::memory_order_relaxed);
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  SiteScope site(current_site());
+  Violation violation;
+  if (plan.tensors > 1 && find_violation(call, &violation)) report_and_move(call, violation);
+  if (plan.generator >= 0) check_generator(call);
+  check_pending(call);
+  OriginNote origin(plan, t_site);
+  origin.look_at_operands(*stack, call.base);
+  const uint64_t sequence = at::sequence_number::peek();
+  op.redispatchBoxed(next, stack);
+  const uint64_t after = at::sequence_number::peek();
+  if (after != sequence) note_forward_site(sequence, after, t_site);
+  const size_t returns = op.schema().returns().size();
+  for (size_t i = stack->size() - returns; i < stack->size(); ++i) origin.note((*stack)[i]);
+}
+
+/// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
+/// their own. They pass the door without stopping.
+bool may_pass(const c10::OperatorHandle& op) {
+  const OperatorPlan& plan = plan_of(op);
+  if (plan.decomposes) return plan.rule.kind == engine::RuleKind::kAnywhere && plan.rule.arguments == 0;
+  if (plan.tensors > 1 || plan.moves || plan.generator >= 0) return false;
+  const auto& returns = op.schema().returns();
+  if (plan.tensors == 1 && returns.size() == 1 && returns[0].alias_info() != nullptr) return true;
+  return false;
+}
+
+}  // namespace
+
+void install_door() {
+  static bool done = false;
+  if (done) return;
+  done = true;
+  static auto* any = new torch::Library(torch::Library::IMPL, "_", kCheckKey, __FILE__, __LINE__);
+  static auto* aten = new torch::Library(torch::Library::IMPL, "aten", kCheckKey, __FILE__, __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.compare(0, 6, "aten::") != 0) continue;
+    const auto op = dispatcher.findOp(name);
+    if (!op.has_value() || !op->hasSchema() || !may_pass(*op)) continue;
+    std::string full = name.name.substr(6);
+    if (!name.overload_name.empty()) full += "." + name.overload_name;
+    aten->impl(full.c_str(), torch::CppFunction::makeFallthrough());
+  }
+  any->fallback(torch::CppFunction::makeFromBoxedFunction<&door>());
+}
+
+void check_host_read(const std::string& op, const Tensor& t, int argument) {
+  if (!t.has_storage()) return;
+  HostHeader* header = header_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  if (header == nullptr) return;
+  const int device = header->pending_device.load(std::memory_order_acquire);
+  if (device < 0) return;
+  header->pending_device.store(-1, std::memory_order_relaxed);
+  if (machine().streams().host_has_seen(device, header->pending_stream, header->pending_position)) return;
+  report_early_read(op, t, argument, device);
+}
+
+void open_door(bool open) {
+  c10::impl::tls_set_dispatch_key_included(kCheckKey, open);
+}
+
+uint64_t calls_seen() { return g_calls.load(); }
+
+std::vector<std::pair<uint64_t, int64_t>> repeat_counts() {
+  std::lock_guard<std::mutex> lock(g_verdict_mutex);
+  std::vector<std::pair<uint64_t, int64_t>> all;
+  for (const auto& [key, verdict] : verdicts()) all.emplace_back(key, verdict->count.load());
+  return all;
+}
+
+void report_and_move(const Call& call, const Violation& violation) {
+  if (t_reporting) return move_operands(call, violation, violation.device);
+  const engine::SiteId site = current_site();
+  const uint64_t key = key_of(call, violation, site);
+  Verdict* verdict = find_verdict(key);
+  if (verdict == nullptr) {
+    t_reporting = true;
+    Decision decision{false, violation.device};
+    try {
+      decision = report_violation(call, violation, site, key);
+    } catch (...) {
+      t_reporting = false;
+      throw;
+    }
+    t_reporting = false;
+    verdict = add_verdict(key, decision.raise, decision.device);
+  }
+  verdict->count.fetch_add(1, std::memory_order_relaxed);
+  if (verdict->raise) raise_violation(call, violation);
+  move_operands(call, violation, verdict->device);
+}
+
+}  // namespace locus::bridge

@@ -1,0 +1,251 @@
+// See findings.h; also the part of the Python module that serves a check.
+#include "locus/bridge/findings.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "locus/bridge/door.h"
+#include "locus/bridge/generator.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/module.h"
+#include "locus/bridge/watch.h"
+
+namespace locus::bridge {
+namespace {
+
+namespace py = pybind11;
+using at::Tensor;
+
+py::object* g_reporter = nullptr;       // called with a raw case, gives (raise, device)
+std::atomic<int64_t> g_steps{0};
+std::atomic<bool> g_fault_said{false};
+
+const char* rule_name(engine::ArgumentRule rule) {
+  switch (rule) {
+    case engine::ArgumentRule::kScalarOk: return "scalar";
+    case engine::ArgumentRule::kIndex: return "index";
+    case engine::ArgumentRule::kMustBeCpu: return "cpu";
+    case engine::ArgumentRule::kFree: return "free";
+    default: return "same";
+  }
+}
+
+const char* placement_name(engine::Placement placement) {
+  switch (placement) {
+    case engine::Placement::kDefault: return "default";
+    case engine::Placement::kExplicit: return "explicit";
+    case engine::Placement::kMoved: return "moved";
+    case engine::Placement::kForeign: return "foreign";
+    default: return "derived";
+  }
+}
+
+const char* kind_name(Violation::Kind kind) {
+  switch (kind) {
+    case Violation::Kind::kIndex: return "index";
+    case Violation::Kind::kMustBeCpu: return "lengths";
+    case Violation::Kind::kGenerator: return "generator";
+    default: return "operator";
+  }
+}
+
+/// A fault in the checking is said once, and the program goes on.
+void say_fault(const std::string& what) {
+  if (g_fault_said.exchange(true)) return;
+  py::print("locus: a fault inside Locus while it was explaining a finding; the program goes on:", what,
+            py::arg("file") = py::module_::import("sys").attr("stderr"));
+}
+
+py::dict operand_dict(const Call& call, const Violation& violation, OperandRef ref) {
+  py::dict d;
+  const Tensor t = operand(call, ref);
+  d["argument"] = call.op.schema().arguments()[ref.argument].name();
+  d["position"] = ref.argument;
+  d["index"] = ref.element;
+  d["tensor"] = t;
+  bool odd = false;
+  for (const OperandRef& other : violation.odd) odd = odd || (other.argument == ref.argument && other.element == ref.element);
+  d["odd"] = odd;
+  d["rule"] = rule_name(call.plan.rule.argument(ref.argument));
+  d["written"] = call.plan.arguments[ref.argument].written;
+  return d;
+}
+
+Decision ask_python(const py::dict& raw, c10::Device fallback) {
+  if (g_reporter == nullptr) return {false, fallback};
+  try {
+    const py::object answer = (*g_reporter)(raw);
+    if (answer.is_none()) return {false, fallback};
+    const auto pair = answer.cast<py::tuple>();
+    const std::string device = pair[1].cast<std::string>();
+    return {pair[0].cast<bool>(), device.empty() ? fallback : c10::Device(device)};
+  } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit)) throw;
+    say_fault(error.what());
+  } catch (const std::exception& error) {
+    say_fault(error.what());
+  }
+  return {false, fallback};
+}
+
+std::string device_name(int8_t device) { return device == engine::kHost ? "cpu" : "cuda:" + std::to_string(device); }
+
+py::object site_location(engine::SiteId id) {
+  if (id == 0) return py::none();
+  const engine::Site site = sites().at(id);
+  const CodeInfo* info = code_info(site.code);
+  if (info == nullptr) return py::none();
+  const Place place = place_of(id);
+  int line = 0, column = -1, end_line = 0, end_column = -1;
+#if PY_VERSION_HEX >= 0x030B0000
+  if (PyCode_Addr2Location(static_cast<PyCodeObject*>(info->code), site.instruction, &line, &column, &end_line, &end_column) == 0) {
+    line = place.line;
+  }
+#else
+  line = end_line = place.line;
+#endif
+  return py::make_tuple(place.file, line, end_line, column, end_column, place.function);
+}
+
+py::list origin_chain(const Tensor& t) {
+  py::list steps;
+  if (!t.defined() || !t.has_storage()) return steps;
+  engine::OriginId id = origin_of(*t.storage().unsafeGetStorageImpl());
+  for (int hops = 0; id != 0 && hops < 16; ++hops) {
+    const engine::Origin& origin = origins().at(id);
+    py::dict step;
+    step["op"] = operator_name(origin.op);
+    step["site"] = origin.site;
+    step["device"] = device_name(origin.device);
+    step["placement"] = placement_name(origin.placement);
+    steps.append(std::move(step));
+    id = origin.parent;
+  }
+  return steps;
+}
+
+py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
+  py::list all;
+  for (const auto& entry : ledger.entries()) {
+    py::dict d;
+    const Place place = place_of(entry.key.site);
+    d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
+    d["function"] = place.function != nullptr ? place.function : "";
+    d["from"] = device_name(entry.key.from), d["to"] = device_name(entry.key.to);
+    if (with_operator) {
+      d["kind"] = operator_name(entry.key.kind);
+    } else {
+      d["kind"] = entry.key.kind == 0 ? "" : entry.key.kind == 1 ? "non_blocking" : "non_blocking, not pinned";
+    }
+    d["count"] = entry.count, d["bytes"] = entry.bytes;
+    all.append(std::move(d));
+  }
+  return all;
+}
+
+py::dict memory_report() {
+  py::dict devices;
+  for (int i = 0; simulating() && i < machine().devices(); ++i) {
+    auto& memory = machine().memory(i);
+    if (memory.peak_allocated() == 0) continue;
+    py::list lines;
+    for (const auto& line : memory_by_line(i).at_peak(memory.allocated())) {
+      py::dict d;
+      const Place place = place_of(line.site);
+      d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
+      d["bytes"] = line.bytes, d["count"] = line.count;
+      lines.append(std::move(d));
+    }
+    py::dict device;
+    device["peak"] = memory.peak_allocated(), device["by_line"] = std::move(lines);
+    devices[py::str("cuda:" + std::to_string(i))] = std::move(device);
+  }
+  return devices;
+}
+
+void mark(const std::vector<Tensor>& tensors, engine::Placement placement, const std::string& what) {
+  engine::Origin origin;
+  origin.op = operator_number(what);
+  origin.placement = placement;
+  origin.complete = true;
+  origin.site = user_site();
+  for (const Tensor& t : tensors) {
+    if (!t.defined() || !t.has_storage()) continue;
+    origin.device = t.device().is_cuda() ? static_cast<int8_t>(t.device().index()) : engine::kHost;
+    set_origin(*t.storage().unsafeGetStorageImpl(), origins().intern(origin));
+  }
+}
+
+}  // namespace
+
+Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key) {
+  py::gil_scoped_acquire gil;
+  py::dict raw;
+  raw["kind"] = kind_name(violation.kind);
+  raw["overload"] = call.plan.name;
+  raw["error"] = violation_message(call, violation);
+  raw["device"] = violation.device.str();
+  const engine::SiteId forward = forward_site_of_current_node();
+  raw["in_backward"] = forward != 0 && user_site() == 0;
+  raw["forward_site"] = forward;
+  raw["site"] = site;
+  raw["step"] = g_steps.load();
+  raw["key"] = key;
+  py::list operands;
+  for (const OperandRef& ref : all_operands(call)) operands.append(operand_dict(call, violation, ref));
+  if (violation.kind == Violation::Kind::kGenerator) {
+    py::dict d;
+    d["argument"] = "generator", d["position"] = call.plan.generator, d["index"] = -1, d["tensor"] = py::none();
+    d["generator_device"] = call.stack[call.base + call.plan.generator].toGenerator().device().str();
+    d["odd"] = true, d["rule"] = "same", d["written"] = false;
+    operands.append(std::move(d));
+  }
+  raw["operands"] = std::move(operands);
+  return ask_python(raw, violation.device);
+}
+
+void report_early_read(const std::string& op, const Tensor& tensor, int argument, int device) {
+  py::gil_scoped_acquire gil;
+  py::dict raw;
+  raw["kind"] = "read-too-early", raw["overload"] = op, raw["error"] = "";
+  raw["device"] = "cuda:" + std::to_string(device), raw["in_backward"] = false, raw["forward_site"] = 0;
+  raw["site"] = current_site(), raw["step"] = g_steps.load(), raw["key"] = uint64_t{0};
+  py::dict d;
+  d["argument"] = "self", d["position"] = argument, d["index"] = -1, d["tensor"] = tensor, d["odd"] = true;
+  d["rule"] = "same", d["written"] = false;
+  py::list operands;
+  operands.append(std::move(d));
+  raw["operands"] = std::move(operands);
+  ask_python(raw, c10::Device(c10::kCPU));
+}
+
+void define_check(py::module_& m) {
+  m.def("start_check", [](py::object reporter) {
+    TORCH_CHECK(simulating(), "locus: simulate devices before a check starts");
+    delete g_reporter;
+    g_reporter = new py::object(std::move(reporter));
+    g_watching.store(true);
+    install_door();
+    open_door(true);
+  });
+  m.def("stop_check", [] { open_door(false); });
+  m.def("enter_thread", [] { open_door(watching()); });
+  m.def("open_door", &open_door);
+  m.def("door_is_open", [] { return policy() == Policy::kCollect; });
+  m.def("current_site", [] { return current_site(); });
+  m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
+  m.def("count_step", [] { return ++g_steps; });
+  m.def("steps", [] { return g_steps.load(); });
+  m.def("calls_seen", &calls_seen);
+  m.def("repeat_counts", &repeat_counts);
+  m.def("site_location", &site_location);
+  m.def("origin_chain", &origin_chain);
+  m.def("transfers", [] { return ledger_list(transfers(), false); });
+  m.def("synchronisations", [] { return ledger_list(synchronisations(), true); });
+  m.def("memory_report", &memory_report);
+  m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) { mark(tensors, engine::Placement::kForeign, "torch.load"); });
+  m.def("mark_received", [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kForeign, "DataLoader"); });
+}
+
+}  // namespace locus::bridge

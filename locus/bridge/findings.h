@@ -1,0 +1,22 @@
+// From a broken rule to a finding: hands what the bridge saw to Python, which knows names and sources, and takes
+// back what to do.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "locus/bridge/check.h"
+#include "locus/engine/site.h"
+
+namespace locus::bridge {
+
+struct Decision {
+  bool raise = false;   ///< the program means to catch the error
+  c10::Device device;   ///< where the odd operands should go
+};
+
+/// Takes the GIL. Never throws for a fault of the reporting itself: the program goes on.
+Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key);
+/// A host read of a tensor whose copy from `device` was still under way.
+void report_early_read(const std::string& op, const at::Tensor& tensor, int argument, int device);
+
+}  // namespace locus::bridge

@@ -1,0 +1,13 @@
+// The parts of the Python module locus._bridge, by the file that defines them.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace locus::bridge {
+
+/// Functions for `locus check`: the door, origins, the ledger.
+void define_check(pybind11::module_& m);
+/// Findings and reports.
+void define_reporting(pybind11::module_& m);
+
+}  // namespace locus::bridge

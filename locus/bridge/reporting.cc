@@ -1,0 +1,79 @@
+// The Python module's door to engine and report: a case goes in, findings are kept, a report comes out.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+
+#include "locus/bridge/door.h"
+#include "locus/bridge/module.h"
+#include "locus/engine/blame.h"
+#include "locus/engine/finding.h"
+#include "locus/report/json.h"
+#include "locus/report/text.h"
+
+namespace locus::bridge {
+namespace {
+
+namespace py = pybind11;
+
+engine::FindingLog& log() {
+  static auto* findings = new engine::FindingLog;
+  return *findings;
+}
+
+/// Decides about a case and keeps its findings; returns where the operands should be.
+std::string add_case(const std::string& text, uint64_t key) {
+  std::string expected;
+  for (engine::Finding& finding : engine::blame(engine::parse_case(text))) {
+    if (expected.empty()) expected = finding.culprit.expected_device;
+    log().add(std::move(finding), key == 0 ? 0 : key++);  // several findings of one event have keys in a row
+  }
+  return expected;
+}
+
+/// The whole report: what the log holds, with what the caller knows of the program and the ledger.
+engine::Report make_report(const std::string& frame) {
+  engine::Report report = report::parse_report(frame);
+  report.findings = log().findings();
+  if (log().dropped() > 0) {
+    report.notes.push_back(std::to_string(log().dropped()) + " further findings had no room in this report");
+  }
+  return report;
+}
+
+}  // namespace
+
+void define_reporting(py::module_& m) {
+  m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0);
+  m.def("count_repeats", [] {
+    // The first time of each was counted when it was added.
+    for (const auto& [key, count] : repeat_counts()) {
+      for (uint64_t each = key; count > 1 && log().count_more(each, count - 1); ++each) {
+      }
+    }
+  });
+  m.def("finding_count", [] { return log().size(); });
+  m.def("clear_findings", [] { log().clear(); });
+  m.def("render_json", [](const std::string& frame) { return py::bytes(report::render_json(make_report(frame))); });
+  m.def("render_text", [](const std::string& frame, int width, bool color, bool ledger, const std::string& directory) {
+    report::TextOptions options;
+    options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
+    return py::bytes(report::render_text(make_report(frame), options));
+  });
+  m.def("codes", [] {
+    py::list all;
+    for (const auto& code : engine::all_codes()) {
+      py::dict d;
+      d["code"] = std::string(code.code), d["reason"] = std::string(code.reason);
+      d["severity"] = std::string(engine::to_string(code.severity)), d["title"] = std::string(code.title);
+      d["what"] = std::string(code.what), d["why"] = std::string(code.why);
+      py::list mends;
+      for (const auto& mend : code.mends) mends.append(std::string(mend));
+      d["mends"] = mends;
+      all.append(std::move(d));
+    }
+    return all;
+  });
+}
+
+}  // namespace locus::bridge

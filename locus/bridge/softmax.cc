@@ -1,0 +1,41 @@
+// Softmax that reads half precision and writes single: CUDA has it in one operator, the CPU in two.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <torch/library.h>
+
+#include "locus/bridge/as_kernel.h"
+#include "locus/bridge/cuda_only.h"
+
+namespace locus::bridge {
+namespace {
+
+using at::Tensor;
+
+template <Tensor (*Function)(const Tensor&, int64_t, bool)>
+Tensor forward(const Tensor& self, int64_t dim, bool half_to_float) {
+  AsKernel kernel(self);
+  const Tensor input = kernel.in(self);
+  return kernel.out_as_is(Function(half_to_float ? input.to(at::kFloat) : input, dim, false));
+}
+
+template <Tensor (*Function)(const Tensor&, const Tensor&, int64_t, at::ScalarType)>
+Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType input_type) {
+  AsKernel kernel(grad);
+  const Tensor result = Function(kernel.in(grad), kernel.in(output), dim, grad.scalar_type());
+  return kernel.out_as_is(result.scalar_type() == input_type ? result : result.to(input_type));
+}
+
+}  // namespace
+
+void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
+  library.impl("_softmax", &forward<&at::_softmax>);
+  library.impl("_log_softmax", &forward<&at::_log_softmax>);
+  library.impl("_softmax_backward_data", &backward<&at::_softmax_backward_data>);
+  library.impl("_log_softmax_backward_data", &backward<&at::_log_softmax_backward_data>);
+  for (const char* name : {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}) done.insert(name);
+}
+
+}  // namespace locus::bridge

@@ -1,0 +1,115 @@
+// See watch.h.
+#include "locus/bridge/watch.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <array>
+
+#include "locus/bridge/check.h"
+#include "locus/bridge/memory.h"
+
+namespace locus::bridge {
+namespace {
+
+/// Which line made an autograd node, by its forward thread and sequence number. A ring: an old entry is
+/// overwritten, and found out by its tag.
+struct NodeSite {
+  std::atomic<uint64_t> tag{0};
+  std::atomic<engine::SiteId> site{0};
+};
+constexpr size_t kNodeSites = size_t{1} << 17;
+std::array<NodeSite, kNodeSites> g_node_sites;
+
+uint64_t node_tag(uint64_t thread, uint64_t sequence) { return engine::mix((thread << 48) ^ sequence) | 1; }
+
+/// The forward thread of a node, which PyTorch keeps for its profiler.
+struct NodeFields : torch::autograd::Node {
+  static uint64_t thread(const torch::autograd::Node& node) { return node.*(&NodeFields::thread_id_); }
+};
+
+/// Transfers that deserve a word in the ledger.
+enum TransferKind : uint16_t { kBlocking = 0, kNonBlocking = 1, kNonBlockingUnpinned = 2 };
+
+int8_t device_number(const at::Tensor& t) {
+  return is_simulated(t) ? static_cast<int8_t>(t.device().index()) : engine::kHost;
+}
+
+}  // namespace
+
+std::atomic<bool> g_watching{false};
+
+Policy policy() {
+  // The door's key travels with PyTorch's thread state into autograd's threads, which a variable of ours would not.
+  return c10::impl::tls_is_dispatch_key_included(kCheckKey) ? Policy::kCollect : Policy::kRaise;
+}
+
+engine::Ledger& transfers() {
+  static auto* ledger = new engine::Ledger;
+  return *ledger;
+}
+engine::Ledger& synchronisations() {
+  static auto* ledger = new engine::Ledger;
+  return *ledger;
+}
+engine::MemoryByLine& memory_by_line(int device) {
+  static auto* lines = new std::array<engine::MemoryByLine, sim::kMaxDevices>;
+  return (*lines)[device];
+}
+
+engine::SiteId current_site() noexcept {
+  if (t_site != 0) return t_site;
+  const engine::SiteId here = user_site();
+  return here != 0 ? here : forward_site_of_current_node();
+}
+
+void note_forward_site(uint64_t first, uint64_t last, engine::SiteId site) noexcept {
+  const uint64_t thread = at::RecordFunction::currentThreadId();
+  for (uint64_t sequence = first; sequence < last; ++sequence) {
+    const uint64_t tag = node_tag(thread, sequence);
+    NodeSite& entry = g_node_sites[tag & (kNodeSites - 1)];
+    entry.site.store(site, std::memory_order_relaxed);
+    entry.tag.store(tag, std::memory_order_release);
+  }
+}
+
+engine::SiteId forward_site_of_current_node() noexcept {
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr) return 0;
+  const uint64_t tag = node_tag(NodeFields::thread(*node), node->sequence_nr());
+  const NodeSite& entry = g_node_sites[tag & (kNodeSites - 1)];
+  return entry.tag.load(std::memory_order_acquire) == tag ? entry.site.load(std::memory_order_relaxed) : 0;
+}
+
+void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+  if (to.device() == from.device()) return;
+  const auto bytes = static_cast<int64_t>(from.nbytes());
+  const bool host_side = to.device().is_cpu() || from.device().is_cpu();
+  TransferKind kind = kBlocking;
+  if (non_blocking && host_side) {
+    const at::Tensor& host = to.device().is_cpu() ? to : from;
+    kind = is_pinned(host.storage().data()) ? kNonBlocking : kNonBlockingUnpinned;
+  }
+  transfers().add({current_site(), device_number(from), device_number(to), kind}, bytes);
+  if (!to.device().is_cpu()) return;
+  const int device = from.device().index();
+  if (kind == kNonBlocking) {
+    if (HostHeader* header = header_of(*to.storage().unsafeGetStorageImpl())) {
+      header->pending_stream = current_stream(device);
+      header->pending_position = machine().streams().advance(device, current_stream(device));
+      header->pending_device.store(device, std::memory_order_release);
+    }
+  } else {
+    // A blocking copy to the host waits for the stream; so does one into memory that is not pinned.
+    machine().streams().synchronize(device, current_stream(device));
+    static const engine::OperatorId copy = operator_number("aten::copy_");
+    note_synchronisation(device, copy);
+  }
+}
+
+void note_synchronisation(int device, engine::OperatorId what) {
+  synchronisations().add({current_site(), static_cast<int8_t>(device), engine::kHost, what}, 0);
+}
+
+}  // namespace locus::bridge

@@ -1,0 +1,41 @@
+// What is kept while a program is checked: policies, origins, the ledger of transfers and synchronisations.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+
+#include "locus/bridge/origins.h"
+#include "locus/bridge/state.h"
+#include "locus/engine/ledger.h"
+
+namespace locus::bridge {
+
+/// What happens when operands break their operator's rule.
+enum class Policy : uint8_t {
+  kRaise,    ///< PyTorch's own error
+  kCollect,  ///< record a finding, move the odd operand, go on
+};
+
+extern std::atomic<bool> g_watching;
+inline bool watching() { return g_watching.load(std::memory_order_relaxed); }
+/// The policy in force on this thread; autograd's threads take the one of the thread that called backward().
+Policy policy();
+
+engine::Ledger& transfers();
+engine::Ledger& synchronisations();
+engine::MemoryByLine& memory_by_line(int device);
+
+/// The user's line for a call in progress: this thread's, or in backward the forward line that made the node.
+engine::SiteId current_site() noexcept;
+/// A copy between devices: into the ledger; a non-blocking one to the host leaves its destination pending.
+void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
+/// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.
+void note_synchronisation(int device, engine::OperatorId what);
+
+/// Notes which line made the autograd nodes with sequence numbers [first, last) of this thread.
+void note_forward_site(uint64_t first, uint64_t last, engine::SiteId site) noexcept;
+/// The forward line of the autograd node that runs now on this thread; 0 outside backward.
+engine::SiteId forward_site_of_current_node() noexcept;
+
+}  // namespace locus::bridge

@@ -1,0 +1,387 @@
+// See blame.h. Explicit beats default: a tensor that was put on its device on purpose is right, one that merely
+// landed there is the suspect.
+#include "locus/engine/blame.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "locus/engine/blame_words.h"
+#include "locus/engine/json_fields.h"
+
+namespace locus::engine {
+namespace {
+
+bool is_cpu(const std::string& device) { return device == "cpu"; }
+
+bool is_registered(const Operand& o) { return o.kind == "parameter" || o.kind == "buffer"; }
+
+/// The last step that decided the device: computed steps only pass it on.
+const Step* placing_step(const Operand& o) {
+  for (auto step = o.history.rbegin(); step != o.history.rend(); ++step) {
+    if (step->action != "computed") return &*step;
+  }
+  return o.history.empty() ? nullptr : &o.history.front();
+}
+
+bool has_action(const Operand& o, std::string_view action) {
+  return std::any_of(o.history.begin(), o.history.end(), [&](const Step& s) { return s.action == action; });
+}
+
+/// Somebody said where this operand should be.
+bool on_purpose(const Operand& o) {
+  if (o.owner.has_value() && (is_registered(o) || o.kind == "plain-container") && o.owner->moved_at.has_value() &&
+      o.owner->moved_to == o.device) {
+    return true;
+  }
+  const Step* step = placing_step(o);
+  return step != nullptr && step->is_explicit && step->device == o.device;
+}
+
+/// How strongly an operand's device is meant, to find the side that is right.
+int weight(const Operand& o) {
+  const bool meant = on_purpose(o);
+  if (is_registered(o)) return meant ? 4 : 1;
+  if (o.written) return meant ? 3 : 1;
+  return meant ? 2 : 0;
+}
+
+class Blame {
+ public:
+  explicit Blame(const Case& broken) : case_(broken) {}
+
+  std::vector<Finding> find() {
+    const std::vector<std::size_t> culprits = pick_culprits();
+    std::vector<Finding> all;
+    for (const std::size_t culprit : culprits) {
+      Finding finding = explain(culprit);
+      const bool known = std::any_of(all.begin(), all.end(), [&](const Finding& other) { return same_cause(other, finding); });
+      if (!known) all.push_back(std::move(finding));
+    }
+    return all;
+  }
+
+ private:
+  Finding explain(std::size_t culprit) {
+    finding_ = Finding{};
+    finding_.operands = case_.operands;
+    culprit_ = culprit;
+    for (std::size_t i = 0; i < finding_.operands.size(); ++i) finding_.operands[i].culprit = i == culprit_;
+    pick_reason();
+    pick_fix();
+    pick_cause();
+    write();
+    return std::move(finding_);
+  }
+
+  /// Weight and bias of one layer, two entries of one optimizer: one line mends both.
+  static bool same_cause(const Finding& a, const Finding& b) {
+    return a.code == b.code && a.cause.file == b.cause.file && a.cause.line == b.cause.line;
+  }
+
+  const Operand* culprit() const { return culprit_ < finding_.operands.size() ? &finding_.operands[culprit_] : nullptr; }
+
+  std::vector<std::size_t> pick_culprits() {
+    expected_ = case_.device;
+    std::vector<std::size_t> culprits;
+    if (case_.kind == "operator") culprits = wrong_side();
+    if (culprits.empty()) culprits.push_back(first_odd());
+    if (case_.kind == "lengths" || case_.kind == "host-access" || case_.kind == "read-too-early") expected_ = "cpu";
+    return culprits;
+  }
+
+  std::size_t first_odd() const {
+    for (std::size_t i = 0; i < case_.operands.size(); ++i) {
+      if (case_.operands[i].odd) return i;
+    }
+    return case_.operands.empty() ? kNone : 0;
+  }
+
+  /// Operands stand on two sides (or more): the one whose devices are meant more strongly is right.
+  std::vector<std::size_t> wrong_side() {
+    const auto takes_part = [](const Operand& o) { return o.rule != "free" && o.rule != "index" && o.rule != "cpu"; };
+    int best = -1;
+    std::string right;
+    for (const Operand& o : case_.operands) {
+      if (!takes_part(o)) continue;
+      // Among equals a CUDA device is right: nothing gets there by default.
+      const int strength = 2 * weight(o) + (is_cpu(o.device) ? 0 : 1);
+      if (strength > best) {
+        best = strength;
+        right = o.device;
+      }
+    }
+    if (case_.replica) right = replica_device(right);
+    expected_ = right.empty() ? case_.device : right;
+    std::vector<std::size_t> wrong;
+    for (std::size_t i = 0; i < case_.operands.size(); ++i) {
+      const Operand& o = case_.operands[i];
+      if (!takes_part(o) || o.device == expected_ || (o.zero_dim && is_cpu(o.device) && !o.odd)) continue;
+      wrong.push_back(i);
+    }
+    // The least meant first: it is the surest of them.
+    std::stable_sort(wrong.begin(), wrong.end(), [&](auto a, auto b) { return weight(case_.operands[a]) < weight(case_.operands[b]); });
+    return wrong;
+  }
+
+  /// In a replica its own parameters say which device it runs on; what was pinned elsewhere is wrong, meant or not.
+  std::string replica_device(const std::string& otherwise) const {
+    for (const Operand& o : case_.operands) {
+      if (is_registered(o) || o.requires_grad) return o.device;
+    }
+    for (const Operand& o : case_.operands) {
+      if (o.kind != "plain-attribute" && o.kind != "global" && o.kind != "object-attribute") return o.device;
+    }
+    return otherwise;
+  }
+
+  void pick_reason() {
+    if (case_.kind == "index") return set(Code::kIndex);
+    if (case_.kind == "lengths") return set(Code::kLengthsMustBeCpu);
+    if (case_.kind == "generator") return set(Code::kGenerator);
+    if (case_.kind == "host-access") return set(Code::kHostAccess);
+    if (case_.kind == "fork") return set(Code::kForkCuda);
+    if (case_.kind == "read-too-early") return set(Code::kReadTooEarly);
+    const Operand* o = culprit();
+    if (o == nullptr) return set(Code::kOther);
+    set(reason_of(*o));
+  }
+
+  Code reason_of(const Operand& o) const {
+    const Step* placed = placing_step(o);
+    const bool two_cards = !is_cpu(o.device) && !is_cpu(expected_);
+    if (o.edits.count("assign_to") != 0) return Code::kToNotAssigned;
+    if (o.kind == "optimizer-state") return Code::kOptimizerState;
+    if (o.kind == "loss-weight") return Code::kLossWeight;
+    if (case_.replica && two_cards) return Code::kReplicaPinned;
+    if (o.kind == "plain-container") return Code::kPlainContainer;
+    if (o.kind == "plain-attribute") return made_outside_init(o) ? Code::kCache : Code::kPlainAttribute;
+    if (o.kind == "gradient" || o.kind == "function-context") return Code::kGradient;
+    if (case_.in_backward && !is_registered(o)) return Code::kGradient;
+    if (has_action(o, "loaded")) return Code::kCheckpoint;
+    if (case_.made_here.size() > 1) return Code::kInconsistentSource;
+    if (is_registered(o)) return two_cards ? Code::kHandoffMissing : Code::kModelNotMoved;
+    if (o.kind == "batch" || has_action(o, "received")) return Code::kBatchNotMoved;
+    if (two_cards || !is_cpu(o.device)) return Code::kHandoffMissing;
+    if (placed == nullptr) return Code::kOther;
+    if (placed->action == "created") return placed->is_explicit ? Code::kHandoffMissing : Code::kDefaultDevice;
+    if (placed->action == "moved") return Code::kHandoffMissing;
+    if (placed->action == "foreign") return Code::kBatchNotMoved;
+    return Code::kOther;
+  }
+
+  /// A tensor that a method other than __init__ put into an attribute: a cache.
+  static bool made_outside_init(const Operand& o) {
+    const Step* placed = placing_step(o);
+    if (placed == nullptr || placed->at.function.empty()) return false;
+    const std::string& function = placed->at.function;
+    const auto dot = function.rfind('.');
+    const std::string name = dot == std::string::npos ? function : function.substr(dot + 1);
+    const bool is_method = dot != std::string::npos;
+    return is_method && name != "__init__" && name != "__post_init__";
+  }
+
+  void set(Code code) {
+    code_ = code;
+    finding_.code = info(code).code;
+    finding_.reason = info(code).reason;
+    finding_.severity = info(code).severity;
+  }
+
+  /// The edits that mend this reason, best first.
+  std::initializer_list<const char*> edits_for_reason() const {
+    static constexpr std::initializer_list<const char*> kDefault = {"factory_device", "move_at_use"};
+    switch (code_) {
+      case Code::kModelNotMoved: {
+        static constexpr std::initializer_list<const char*> k = {"move_module", "move_at_use"};
+        return k;
+      }
+      case Code::kPlainContainer: {
+        static constexpr std::initializer_list<const char*> k = {"module_list", "factory_device", "move_at_use"};
+        return k;
+      }
+      case Code::kPlainAttribute: {
+        static constexpr std::initializer_list<const char*> k = {"register_buffer", "factory_device", "move_at_use"};
+        return k;
+      }
+      case Code::kReplicaPinned: {
+        static constexpr std::initializer_list<const char*> k = {"register_buffer", "move_at_use", "factory_device"};
+        return k;
+      }
+      case Code::kCache: {
+        static constexpr std::initializer_list<const char*> k = {"factory_device", "move_at_use", "register_buffer"};
+        return k;
+      }
+      case Code::kToNotAssigned: {
+        static constexpr std::initializer_list<const char*> k = {"assign_to"};
+        return k;
+      }
+      case Code::kBatchNotMoved:
+      case Code::kInconsistentSource: {
+        static constexpr std::initializer_list<const char*> k = {"move_batch", "move_at_use", "factory_device"};
+        return k;
+      }
+      case Code::kLossWeight: {
+        static constexpr std::initializer_list<const char*> k = {"move_weight", "move_module", "factory_device"};
+        return k;
+      }
+      case Code::kOptimizerState: {
+        static constexpr std::initializer_list<const char*> k = {"optimizer_state", "map_location", "move_at_use"};
+        return k;
+      }
+      case Code::kCheckpoint: {
+        static constexpr std::initializer_list<const char*> k = {"map_location", "move_at_use"};
+        return k;
+      }
+      case Code::kHandoffMissing: {
+        static constexpr std::initializer_list<const char*> k = {"handoff", "move_at_use", "factory_device"};
+        return k;
+      }
+      case Code::kIndex: {
+        static constexpr std::initializer_list<const char*> k = {"move_index", "move_at_use", "move_batch"};
+        return k;
+      }
+      case Code::kLengthsMustBeCpu: {
+        static constexpr std::initializer_list<const char*> k = {"cpu_lengths", "move_at_use"};
+        return k;
+      }
+      case Code::kGenerator: {
+        static constexpr std::initializer_list<const char*> k = {"generator_device"};
+        return k;
+      }
+      case Code::kHostAccess: {
+        static constexpr std::initializer_list<const char*> k = {"cpu_numpy"};
+        return k;
+      }
+      case Code::kReadTooEarly: {
+        static constexpr std::initializer_list<const char*> k = {"synchronize"};
+        return k;
+      }
+      case Code::kGradient: {
+        static constexpr std::initializer_list<const char*> k = {"move_at_use", "factory_device"};
+        return k;
+      }
+      default: return kDefault;
+    }
+  }
+
+  void pick_fix() {
+    const Operand* o = culprit();
+    if (o == nullptr) return;
+    for (const char* kind : edits_for_reason()) {
+      const auto edit = o->edits.find(kind);
+      if (edit == o->edits.end()) continue;
+      finding_.fixes.push_back(edit->second);
+      return;
+    }
+  }
+
+  /// The line to edit: the fix's where there is one, else where the culprit was made or put where it is, else the use.
+  void pick_cause() {
+    const Operand* o = culprit();
+    const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
+    if (!finding_.fixes.empty()) {
+      finding_.cause = location_of(finding_.fixes.front());
+    } else if (placed != nullptr && placed->at.line > 0 && blames_origin()) {
+      finding_.cause = placed->at;
+    } else {
+      finding_.cause = case_.use;
+    }
+  }
+
+  bool blames_origin() const {
+    return code_ != Code::kHandoffMissing && code_ != Code::kIndex && code_ != Code::kLengthsMustBeCpu &&
+           code_ != Code::kHostAccess && code_ != Code::kReadTooEarly && code_ != Code::kForkCuda;
+  }
+
+  /// The edit's place, with function and columns where the history or the use knows them.
+  Location location_of(const Fix& fix) const {
+    const auto same = [&](const Location& at) { return at.file == fix.file && at.line == fix.line; };
+    if (same(case_.use)) return case_.use;
+    for (const Operand& o : finding_.operands) {
+      for (const Step& step : o.history) {
+        if (same(step.at)) return step.at;
+      }
+      if (o.owner.has_value() && o.owner->moved_at.has_value() && same(*o.owner->moved_at)) return *o.owner->moved_at;
+    }
+    Location at;
+    at.file = fix.file;
+    at.line = at.end_line = fix.line;
+    at.text = fix.old_text.substr(0, fix.old_text.find('\n'));
+    return at;
+  }
+
+  void write() {
+    const Operand* o = culprit();
+    finding_.op = case_.op;
+    finding_.message = message_of(case_, code_, finding_.operands);
+    finding_.forward = case_.forward;
+    finding_.in_backward = case_.in_backward;
+    finding_.first_step = case_.step;
+    Use use;
+    use.at = case_.use;
+    use.op = case_.op;
+    use.first_step = case_.step;
+    use.library = case_.library;
+    use.caught_by = case_.caught_by;
+    finding_.uses.push_back(std::move(use));
+    if (o != nullptr) {
+      finding_.culprit = {o->name, o->kind, o->device, expected_, o->shape, o->dtype, o->expression};
+      finding_.history = o->history;
+      finding_.why = why_of(case_, code_, *o, expected_);
+    } else {
+      finding_.why = info(code_).what;
+    }
+    for (Operand& operand : finding_.operands) operand.edits.clear();
+    finding_.id = fingerprint(finding_);
+  }
+
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  const Case& case_;
+  Finding finding_;
+  std::size_t culprit_ = kNone;
+  std::string expected_;
+  Code code_ = Code::kOther;
+};
+
+template <class T>
+void read(const Json& json, const char* key, T& out) {
+  const auto found = json.find(key);
+  if (found != json.end() && !found->is_null()) fields::decode(*found, out);
+}
+void read_location(const Json& json, const char* key, std::optional<Location>& out) {
+  const auto found = json.find(key);
+  if (found != json.end() && found->is_object()) out = found->get<Location>();
+}
+
+}  // namespace
+
+Case parse_case(std::string_view text) {
+  const Json json = parse_json(text);
+  if (!json.is_object()) throw FormatError("case", "expected an object");
+  Case broken;
+  read(json, "kind", broken.kind);
+  read(json, "op", broken.op);
+  read(json, "overload", broken.overload);
+  read(json, "error", broken.error);
+  read(json, "device", broken.device);
+  read(json, "in_backward", broken.in_backward);
+  read(json, "replica", broken.replica);
+  if (const auto step = json.find("step"); step != json.end() && step->is_number()) broken.step = step->get<std::int64_t>();
+  std::optional<Location> use;
+  read_location(json, "use", use);
+  if (use.has_value()) broken.use = *use;
+  read_location(json, "library", broken.library);
+  read_location(json, "forward", broken.forward);
+  read_location(json, "caught_by", broken.caught_by);
+  if (const auto made = json.find("made_here"); made != json.end() && made->is_object()) {
+    for (const auto& [device, count] : made->items()) broken.made_here.emplace_back(device, count.get<std::int64_t>());
+  }
+  if (const auto operands = json.find("operands"); operands != json.end() && operands->is_array()) {
+    for (const Json& operand : *operands) broken.operands.push_back(operand.get<Operand>());
+  }
+  return broken;
+}
+
+std::vector<Finding> blame(const Case& broken) { return Blame(broken).find(); }
+
+}  // namespace locus::engine

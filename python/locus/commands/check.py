@@ -1,0 +1,107 @@
+"""`locus check`: runs a program on simulated CUDA devices and reports every tensor that is on the wrong one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+
+from locus import runner
+from locus.commands import run
+from locus.errors import UsageError
+
+SUMMARY = "find every tensor that is on the wrong device, in one run"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the options. Everything after the script, module or code belongs to the program."""
+    run.configure(parser)
+    parser.usage = (
+        "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] [--format text|json] [-o FILE] "
+        "[--ledger] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+    )
+    parser.set_defaults(devices="2")
+    parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
+    parser.add_argument("--format", metavar="text|json", default="text", help="how to report (default: text)")
+    parser.add_argument("-o", dest="output", metavar="FILE", help="write the report there instead of standard error")
+    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Runs and checks the program. 0: nothing found, 1: findings, 2: Locus could not do it, else the program's own."""
+    options = run.machine(arguments)
+    target = run.target(arguments)
+    limit = _steps(arguments.steps)
+    if arguments.format not in ("text", "json"):
+        raise UsageError(f"--format {arguments.format} is not known. Use text or json.")
+    if arguments.output:
+        _check_writable(arguments.output)
+    os.environ.update(options.to_environment())
+    from locus import simulation
+    from locus.session import Session, StopAfterSteps
+
+    simulation.simulate(options.devices, options.memory_bytes, options.rng)
+    session = Session(target.name, target.arguments, limit)
+    session.start()
+    exit_code = 0
+    try:
+        exit_code = runner.run(target, ends_quietly=StopAfterSteps)
+    except SystemExit as stop:
+        exit_code = _exit_code(stop)
+    finally:
+        session.stop()
+        _flush()
+        _write(session, arguments, exit_code)
+    return 1 if session.finding_count() else exit_code
+
+
+def _steps(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"--steps {text} is not a number of steps. Use a whole number from 1 on.")
+    return int(text)
+
+
+def _check_writable(path: str) -> None:
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        raise UsageError(f"-o {path} is a folder. Give the name of a file in it.")
+    if not os.path.isdir(folder):
+        raise UsageError(f"-o {path}: there is no folder {folder}. Make it first, or write elsewhere.")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"-o {path} can't be written. Check its permissions, or write elsewhere.")
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code & 0xFF
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # a closed pipe; the report may still reach its file
+
+
+def _write(session: object, arguments: argparse.Namespace, exit_code: int) -> None:
+    if arguments.output:
+        with open(arguments.output, "wb") as file:
+            file.write(session.render(arguments.format, exit_code, ledger=arguments.ledger))
+        return
+    terminal = sys.stderr.isatty()
+    color = terminal and not os.environ.get("NO_COLOR")
+    width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
+    data = session.render(arguments.format, exit_code, color, width, arguments.ledger)
+    try:
+        sys.stderr.buffer.write(data)
+        sys.stderr.flush()
+    except (OSError, AttributeError):
+        os.write(2, data)

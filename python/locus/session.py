@@ -1,0 +1,136 @@
+"""One check of one program, from its start to its report. What is a mistake, whose fault it is and how it is told is
+decided in C++; here the program is watched, the facts are gathered, and the report is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from locus._load import load_bridge
+
+
+class StopAfterSteps(BaseException):
+    """Ends a program after the number of optimizer steps that was asked for. Not an Exception: nobody catches it."""
+
+
+class Session:
+    """The check that is under way in this process."""
+
+    def __init__(self, script: str = "", arguments: list[str] | None = None, steps: int | None = None):
+        self.script, self.arguments, self.limit = script, list(arguments or []), steps
+        self.began = time.perf_counter()
+        self.bridge: Any = None
+
+    def start(self) -> None:
+        """Begins to watch. The devices must be simulated already."""
+        import torch
+
+        from locus import facts, host_access
+
+        self.bridge = load_bridge()
+        facts.install_hooks()
+        _watch_threads(self.bridge)
+        host_access.install(self)
+        if self.limit is not None:
+            torch.optim.optimizer.register_optimizer_step_post_hook(self._count_towards_limit)
+        self.bridge.start_check(self.report)
+
+    def stop(self) -> None:
+        """Ends the watch on this thread; the program's own threads are done or no longer matter."""
+        if self.bridge is not None:
+            self.bridge.stop_check()
+
+    def report(self, raw: dict[str, Any]) -> tuple[bool, str]:
+        """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
+        from locus import facts, handlers
+
+        frame = sys._getframe(1)
+        wanted, caught_by = handlers.find_handler(frame)
+        raw["caught_by"] = caught_by
+        case = facts.build_case(raw)
+        case["caught_by"] = caught_by
+        case["replica"] = _in_replica(frame)
+        if wanted == "raise":
+            return True, ""  # the program means to catch it: no mistake of placement, a question it asks
+        return False, self.bridge.add_case(json.dumps(case), raw.get("key", 0))
+
+    def finding_count(self) -> int:
+        """How many root causes have been found so far."""
+        return self.bridge.finding_count() if self.bridge is not None else 0
+
+    def frame(self, exit_code: int) -> str:
+        """The report without its findings, as JSON for the C++ side."""
+        from locus import __version__, facts
+
+        bridge = self.bridge
+        bridge.count_repeats()
+        import torch
+
+        devices = max(bridge.devices(), 0)
+        return json.dumps(
+            {
+                "version": 1,
+                "findings": [],
+                "transfers": [_line(entry, "from", "to", "bytes") for entry in bridge.transfers()],
+                "syncs": [_line(entry, "kind") for entry in bridge.synchronisations()],
+                "memory": bridge.memory_report(),
+                "program": {
+                    "script": self.script,
+                    "argv": self.arguments,
+                    "exit": exit_code,
+                    "steps": bridge.steps(),
+                    "ops": bridge.calls_seen(),
+                    "seconds": round(time.perf_counter() - self.began, 3),
+                    "devices": [f"cuda:{number}" for number in range(devices)],
+                    "torch": torch.__version__,
+                    "locus": __version__,
+                },
+                "notes": [f"a fault inside Locus: {fault}" for fault in facts.faults],
+            }
+        )
+
+    def render(self, form: str, exit_code: int, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
+        """The report in words ("text") or as the contract ("json")."""
+        frame = self.frame(exit_code)
+        if form == "json":
+            return self.bridge.render_json(frame)
+        return self.bridge.render_text(frame, width, color, ledger, os.getcwd())
+
+    def _count_towards_limit(self, *_: Any) -> None:
+        # The hook that counts was registered first, so this one sees the step that has just been made.
+        if self.bridge.steps() >= (self.limit or 0):
+            raise StopAfterSteps
+
+
+def _line(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
+    line = {"file": entry["file"], "line": entry["line"], "count": entry["count"]}
+    line.update({key: entry[key] for key in keys})
+    if "kind" not in keys and entry.get("kind"):
+        line["note"] = entry["kind"]
+    return line
+
+
+def _in_replica(frame: Any) -> bool:
+    """Whether the call happens in one of DataParallel's replicas."""
+    end = os.path.join("nn", "parallel", "parallel_apply.py")
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(end):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _watch_threads(bridge: Any) -> None:
+    """Every Python thread that starts from here on is checked too; the door is each thread's own."""
+    original = threading.Thread._bootstrap_inner
+
+    def bootstrap(thread: threading.Thread) -> None:
+        bridge.enter_thread()
+        original(thread)
+
+    threading.Thread._bootstrap_inner = bootstrap
