@@ -11,10 +11,12 @@ from typing import Any
 
 from locus import places, source, values
 
+# The operators that an expression may turn into, with its two sides in this order.
 _OPERATORS = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_divide", ast.Mod: "remainder",
-    ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
-    ast.BitXor: "bitwise_xor", ast.LShift: "lshift", ast.RShift: "rshift",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div true_divide", ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder", ast.Pow: "pow", ast.MatMult: "matmul mm mv bmm dot", ast.BitAnd: "bitwise_and and iand",
+    ast.BitOr: "bitwise_or or ior", ast.BitXor: "bitwise_xor xor ixor", ast.LShift: "lshift ilshift bitwise_left_shift",
+    ast.RShift: "rshift irshift bitwise_right_shift",
 }  # fmt: skip
 
 
@@ -121,7 +123,7 @@ def _by_place(node: ast.AST, operand: dict[str, Any], op: str) -> ast.AST | None
     place, element = operand.get("position", -1), operand.get("index", -1)
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
         pair = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.target, node.value]
-        same = op.rstrip("_").strip("_") in (_OPERATORS.get(type(node.op), ""), f"i{_OPERATORS.get(type(node.op), '')}")
+        same = op.strip("_") in _OPERATORS.get(type(node.op), "").split()
         return pair[place] if same and 0 <= place < 2 else None
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
         return [node.left, node.comparators[0]][place] if 0 <= place < 2 else None

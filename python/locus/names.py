@@ -95,7 +95,9 @@ def _worth(match: Match, expression: str | None) -> tuple[float, ...]:
         rank = (5 if plain_name else 6) if exact else 7
     used = match.name == expression
     steps = match.name.count(".") + match.name.count("[")
-    return (rank, match.likeness, not used, match.way.rank, match.frame, steps, len(match.name))
+    # What a bare name means is said by the innermost frame; a module is best named from where its tree begins.
+    near = match.frame if match.kind in ("variable", "global", "closure") else 0
+    return (rank, match.likeness, not used, near, match.way.rank, match.frame, steps, len(match.name))
 
 
 def find(targets: list[Any], frames: list[types.FrameType]) -> Names:
@@ -104,6 +106,7 @@ def find(targets: list[Any], frames: list[types.FrameType]) -> Names:
     mine = {id(frame) for frame in places.user_frames(frames)}
     for number, frame in enumerate(frames):
         walk.add_frame(frame, number, id(frame) in mine)
+    walk.lower_parts()
     walk.run()
     missing = [n for n in range(len(targets)) if not any(_worth(m, None)[0] < 4 for m in walk.names.matches.get(n, []))]
     if missing:
@@ -185,6 +188,18 @@ class _Walk:
             if issubclass(type(thing), torch.optim.Optimizer) and id(thing) not in self.seen:
                 self.push(thing, Way(name=type(thing).__name__, rank=9, kind="global", frame=99))
         del objects, modules
+
+    def lower_parts(self) -> None:
+        """Puts modules that are part of another one behind it: `layer` is better named `net.layers[2]`."""
+        roots = [value for _, _, _, value, _ in self.queue if values.is_module(value)]
+        parts: set[int] = set()
+        for root in {id(root): root for root in roots}.values():
+            wrapped = [root._modules.get(name) for name in ("module", "_orig_mod")]
+            parts |= {id(part) for part in _parts(root) if part is not root and not any(part is w for w in wrapped)}
+        queue = [(value, way) for _, _, _, value, way in sorted(self.queue, key=lambda entry: entry[2])]
+        self.queue.clear()
+        for value, way in queue:
+            self.push(value, replace(way, rank=way.rank + 1.5) if id(value) in parts else way)
 
     # -- the walk itself
 
@@ -318,6 +333,25 @@ class _Walk:
             likeness = values.likeness(value, self.targets[number])
             if likeness is not None:
                 self.names.matches.setdefault(number, []).append(Match(name, kind, likeness, way, way.frame))
+
+
+def _parts(root: Any) -> list[Any]:
+    """The modules of a tree, those in plain lists, tuples and dicts too."""
+    found, stack, seen = [], [root], {id(root)}
+    while stack and len(found) < _MAX_VISITS:
+        item = stack.pop()
+        if values.is_module(item):
+            found.append(item)
+            inner = values.attributes(item)
+            new = list((inner.get("_modules") or {}).values())
+            new += [value for name, value in inner.items() if name not in MODULE_FIELDS]
+        else:
+            new = list(itertools.islice(item.values() if isinstance(item, dict) else item, _MAX_ELEMENTS))
+        for value in new:
+            if id(value) not in seen and (values.is_module(value) or type(value) in (list, tuple, dict)):
+                seen.add(id(value))
+                stack.append(value)
+    return found
 
 
 MODULE_FIELDS = set(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_hf_hook", "_old_forward"}

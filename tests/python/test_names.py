@@ -1,0 +1,441 @@
+"""The name, kind and owner of a misplaced tensor, for every way a program can hold one."""
+
+import gc
+import os
+import sys
+import tempfile
+
+from simulated import simulated
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+from case_probe import cases_of, odd_operands
+
+START = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+device = torch.device("cuda:0")
+x = torch.ones(2, 4, device=device)
+"""
+
+# name of the test: program, expected name, kind, expression.
+PROGRAMS = {
+    "parameter": ("net = nn.Linear(4, 4)\nnet(x)\n", "net.weight", "parameter", None),
+    "nested parameter": (
+        "net = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(4, 4)))\nnet(x)\n",
+        "net[1][0].weight", "parameter", None,
+    ),
+    "buffer": (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.register_buffer('scale', torch.ones(4))\n"
+        "    def forward(self, x):\n"
+        "        return x * self.scale\n"
+        "net = Net()\nnet(x)\n",
+        "net.scale", "buffer", "self.scale",
+    ),
+    "plain attribute": (
+        "class Pos(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.pe = torch.zeros(8, 4)\n"
+        "    def forward(self, x):\n"
+        "        return x + self.pe[: x.size(0)]\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.pos = Pos()\n"
+        "        self.fc = nn.Linear(4, 4)\n"
+        "    def forward(self, x):\n"
+        "        return self.pos(self.fc(x))\n"
+        "net = Net().to(device)\nnet(x)\n",
+        "net.pos.pe", "plain-attribute", "self.pe[: x.size(0)]",
+    ),
+    "plain attribute by another name": (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.pe = torch.zeros(4)\n"
+        "    def forward(self, x):\n"
+        "        table = self.pe\n"
+        "        return x + table\n"
+        "net = Net()\nnet(x)\n",
+        "net.pe", "plain-attribute", "table",
+    ),
+    "class attribute": (
+        "class Net(nn.Module):\n"
+        "    scale = torch.ones(4)\n"
+        "    def forward(self, x):\n"
+        "        return x * self.scale\n"
+        "net = Net()\nnet(x)\n",
+        "net.scale", "plain-attribute", "self.scale",
+    ),
+    "list of tensors": (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.masks = [torch.ones(4), torch.zeros(4)]\n"
+        "    def forward(self, x):\n"
+        "        return x * self.masks[1]\n"
+        "net = Net()\nnet(x)\n",
+        "net.masks[1]", "plain-container", "self.masks[1]",
+    ),
+    "list of modules": (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = [nn.Identity(), nn.Identity(), nn.Linear(4, 4)]\n"
+        "    def forward(self, x):\n"
+        "        for layer in self.layers:\n"
+        "            x = layer(x)\n"
+        "        return x\n"
+        "net = Net().to(device)\nnet(x)\n",
+        "net.layers[2].weight", "plain-container", None,
+    ),
+    "dict of modules": (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.heads = {'a': nn.Linear(4, 4)}\n"
+        "    def forward(self, x):\n"
+        "        return self.heads['a'](x)\n"
+        "net = Net().to(device)\nnet(x)\n",
+        'net.heads["a"].weight', "plain-container", None,
+    ),
+    "module dict": (
+        "net = nn.ModuleDict({'a': nn.Linear(4, 4)})\nnet['a'](x)\n", 'net["a"].weight', "parameter", None,
+    ),
+    "loss weight": (
+        "criterion = nn.CrossEntropyLoss(weight=torch.ones(4))\n"
+        "criterion(x, torch.zeros(2, dtype=torch.long, device=device))\n",
+        "criterion.weight", "loss-weight", None,
+    ),
+    "optimizer state": (
+        "net = nn.Linear(4, 4)\n"
+        "optimizer = torch.optim.Adam(net.parameters(), foreach=False)\n"
+        "net(torch.ones(1, 4)).sum().backward()\n"
+        "optimizer.step()\n"
+        "net.to(device)\n"
+        "optimizer.step()\n",
+        'Adam.state[net.weight]["exp_avg"]', "optimizer-state", None,
+    ),
+    "gradient": (
+        "net = nn.Linear(4, 4)\n"
+        "net(torch.ones(1, 4)).sum().backward()\n"
+        "x.mean(0) + net.weight.grad\n",
+        "net.weight.grad", "gradient", "net.weight.grad",
+    ),
+    "batch from a loader": (
+        "from torch.utils.data import DataLoader, TensorDataset\n"
+        "loader = DataLoader(TensorDataset(torch.ones(2, 4), torch.zeros(2, dtype=torch.long)), batch_size=2)\n"
+        "criterion = nn.CrossEntropyLoss()\n"
+        "for inputs, targets in loader:\n"
+        "    inputs = inputs.to(device)\n"
+        "    criterion(inputs, targets)\n",
+        "targets", "batch", "targets",
+    ),
+    "batch as a dict": (
+        "loader = [{'ids': x, 'mask': torch.ones(2, 4)}]\n"
+        "for batch in loader:\n"
+        "    batch['ids'] * batch['mask']\n",
+        'batch["mask"]', "batch", "batch['mask']",
+    ),
+    "batch as a list": (
+        "loader = [(x, [torch.ones(2, 4)])]\n"
+        "for i, (inputs, targets) in enumerate(loader):\n"
+        "    inputs + targets[0]\n",
+        "targets[0]", "batch", "targets[0]",
+    ),
+    "batch unpacked in the loop": (
+        "def batches():\n"
+        "    yield x, torch.ones(2, 4)\n"
+        "for batch in batches():\n"
+        "    a, b = batch\n"
+        "    a + b\n",
+        "b", "batch", "b",
+    ),
+    "batch in a function": (
+        "def step(inputs, labels):\n"
+        "    return inputs + labels\n"
+        "def main(loader):\n"
+        "    for a, b in loader:\n"
+        "        step(a, b)\n"
+        "main([(x, torch.ones(2, 4))])\n",
+        "b", "batch", "labels",
+    ),
+    "batch from next": ("it = iter([(x, torch.ones(4))])\na, b = next(it)\na + b\n", "b", "batch", "b"),
+    "loop over tensors that are no batch": (
+        "hidden = [torch.ones(4)]\nfor h in hidden:\n    x + h\n", "h", "variable", "h",
+    ),
+    "batch moved, then computed": (
+        "loader = [torch.ones(4)]\nfor a in loader:\n    a = a * 2\n    x + a\n", "a", "variable", "a",
+    ),
+    "attribute of an object": (
+        "class State:\n    pass\nstate = State()\nstate.mean = torch.ones(4)\nx - state.mean\n",
+        "state.mean", "object-attribute", "state.mean",
+    ),
+    "attribute of an object with slots": (
+        "class State:\n    __slots__ = ('mean',)\nstate = State()\nstate.mean = torch.ones(4)\nx - state.mean\n",
+        "state.mean", "object-attribute", "state.mean",
+    ),
+    "attribute of self": (
+        "class Trainer:\n"
+        "    def __init__(self):\n"
+        "        self.mean = torch.ones(4)\n"
+        "    def fit(self):\n"
+        "        return x - self.mean\n"
+        "Trainer().fit()\n",
+        "self.mean", "object-attribute", "self.mean",
+    ),
+    "model of a trainer": (
+        "class Trainer:\n"
+        "    def __init__(self):\n"
+        "        self.model = nn.Linear(4, 4)\n"
+        "    def fit(self):\n"
+        "        return self.model(x)\n"
+        "trainer = Trainer()\ntrainer.fit()\n",
+        "trainer.model.weight", "parameter", None,
+    ),
+    "closure": (
+        "def make():\n"
+        "    table = torch.ones(4)\n"
+        "    def use(a):\n"
+        "        return a + table\n"
+        "    return use\n"
+        "make()(x)\n",
+        "table", "closure", "table",
+    ),
+    "global": ("TABLE = torch.ones(4)\ndef use(a):\n    return a + TABLE\nuse(x)\n", "TABLE", "global", "TABLE"),
+    "variable": ("def use(a):\n    h = torch.ones(4)\n    return a @ h\nuse(x)\n", "h", "variable", "h"),
+    "element of a variable": (
+        "parts = {'a': [torch.ones(4)]}\nx + parts['a'][0]\n", 'parts["a"][0]', "variable", "parts['a'][0]",
+    ),
+    "temporary": ("x @ torch.eye(4)\n", "torch.eye(4)", "temporary", "torch.eye(4)"),
+    "temporary, computed": ("y = torch.ones(4)\nx + (y * 2)\n", "y * 2", "temporary", "y * 2"),
+    "in place": ("y = torch.ones(2, 4)\nx += y\n", "y", "variable", "y"),
+    "compared": ("y = torch.ones(2, 4)\n(x.abs() == y).sum()\n", "y", "variable", "y"),
+    "function": ("w = torch.ones(4, 4)\nF.linear(x, w)\n", "w", "variable", "w"),
+    "keyword": ("w = torch.ones(4, 4)\nF.linear(weight=w, input=x)\n", "w", "variable", "w"),
+    "method": ("w = torch.ones(4, 4)\nx.matmul(w)\n", "w", "variable", "w"),
+    "cat": ("y = torch.ones(2, 4)\ntorch.cat([x, y])\n", "y", "variable", "y"),
+    "library function": (
+        "y = torch.ones(2, 4)\nF.mse_loss(x, y[:, :])\n", "y", "variable", "y[:, :]",
+    ),
+    "context of a function": (
+        "class Scale(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, a, scale):\n"
+        "        ctx.scale = scale\n"
+        "        return a * 2\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        return grad * ctx.scale, None\n"
+        "a = torch.ones(4, device=device, requires_grad=True)\n"
+        "Scale.apply(a, torch.ones(4)).sum().backward()\n",
+        "ctx.scale", "function-context", "ctx.scale",
+    ),
+    "saved for backward": (
+        "class Scale(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, a, scale):\n"
+        "        ctx.save_for_backward(scale)\n"
+        "        return a * 2\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        (saved,) = ctx.saved_tensors\n"
+        "        return grad * saved, None\n"
+        "a = torch.ones(4, device=device, requires_grad=True)\n"
+        "Scale.apply(a, torch.ones(4)).sum().backward()\n",
+        "saved", "function-context", "saved",
+    ),
+    "model known to no frame": (
+        "class Model(nn.Linear):\n    pass\ndef make():\n    net = Model(4, 4)\n    return net.forward\nmake()(x)\n",
+        "Model.weight", "parameter", None,
+    ),
+    "multi-line": ("y = torch.ones(2, 4)\nz = (\n    x\n    + y\n)\n", "y", "variable", "y"),
+    "umlauts before it": ("größe = torch.ones(2, 4)\ns = 'äöü', x + größe\n", "größe", "variable", "größe"),
+}  # fmt: skip
+
+
+@simulated(devices=1)
+def test_names():
+    wrong = {}
+    for title, (text, name, kind, expression) in PROGRAMS.items():
+        gc.collect()  # what an earlier program left behind has names too
+        found = odd_operands(START + text, tempfile.mkdtemp())
+        first = [operand for case, operand in found if case is found[0][0]]
+        seen = [(o["name"], o["kind"], o["expression"]) for o in first]
+        if (name, kind, expression) not in seen:
+            wrong[title] = f"{seen}, not {(name, kind, expression)}"
+    assert not wrong, "\n".join(f"{title}: {what}" for title, what in wrong.items())
+
+
+OWNED = """\
+class Pos(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.pe = torch.zeros(4)
+        self.layers = [nn.Linear(4, 4)]
+
+    def forward(self, x):
+        return self.layers[0](x * self.scale + self.pe)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pos = Pos()
+
+    def forward(self, x):
+        return self.pos(x)
+
+def main():
+    model = Net()
+    model.to(device)  # the move
+    model(x)
+
+main()
+"""
+
+
+@simulated(devices=1)
+def test_owner():
+    found = {operand["name"]: operand["owner"] for _, operand in odd_operands(START + OWNED, tempfile.mkdtemp())}
+    owner = found["model.pos.pe"]
+    moved = owner.pop("moved_at")
+    assert owner == {
+        "name": "model", "class": "Pos", "path": "pos", "attribute": "pe", "device": "cuda:0", "moved_to": "cuda:0",
+        "container": None,
+    }  # fmt: skip
+    assert moved["text"].strip() == "model.to(device)  # the move" and moved["function"] == "main"
+    assert moved["text"][moved["column"] : moved["end_column"]] == "model.to(device)"
+    owner = found["model.pos.layers[0].weight"]
+    assert (owner["class"], owner["path"], owner["attribute"], owner["container"]) == ("Pos", "pos", "layers", "list")
+    assert owner["device"] == "cuda:0" and owner["moved_to"] == "cuda:0"
+
+
+@simulated(devices=2)
+def test_owner_of_a_part_that_lives_elsewhere():
+    text = (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a = nn.Linear(4, 4).to('cuda:0')\n"
+        "        self.b = nn.Linear(4, 4, bias=False).to('cuda:1')\n"
+        "    def forward(self, x):\n"
+        "        return self.b(self.a(x))\n"
+        "net = Net()\nnet(x)\n"
+    )
+    case, _ = odd_operands(START + text, tempfile.mkdtemp())[0]
+    weight = next(o for o in case["operands"] if o["name"] == "net.b.weight")
+    assert weight["owner"]["moved_to"] == "cuda:1" and weight["owner"]["path"] == "b"
+
+
+@simulated(devices=1)
+def test_owner_of_optimizer_state():
+    text = PROGRAMS["optimizer state"][0]
+    _, operand = odd_operands(START + text, tempfile.mkdtemp())[0]
+    owner = operand["owner"]
+    assert owner["name"] == "optimizer" and owner["class"] == "Adam" and owner["device"] == "cuda:0"
+    assert owner["moved_at"]["text"] == "net.to(device)" and "Adam(" in owner["built_at"]["text"]
+
+
+@simulated(devices=1)
+def test_places():
+    text = (
+        "def inner(a, b):\n"
+        "    return F.mse_loss(a, b)\n"
+        "def outer():\n"
+        "    y = torch.ones(2, 4)\n"
+        "    return inner(x, y)\n"
+        "outer()\n"
+    )
+    (case,) = cases_of(START + text, tempfile.mkdtemp())
+    use = case["use"]
+    assert use["function"] == "inner" and use["text"][use["column"] : use["end_column"]] == "F.mse_loss(a, b)"
+    assert [place["function"] for place in case["stack"]][:3] == ["inner", "outer", "<module>"]
+    assert case["library"]["file"].endswith("functional.py") and case["library"]["function"] == "mse_loss"
+    assert case["op"] == "mse_loss" and case["overload"] == "aten::mse_loss" and case["device"] == "cuda:0"
+    operand = next(o for o in case["operands"] if o["odd"])
+    assert (operand["shape"], operand["dtype"], operand["device"]) == ([2, 4], "float32", "cpu")
+
+
+@simulated(devices=1)
+def test_history():
+    text = "y = torch.randn(4) * 2\nz = torch.zeros(4, device=device)\nw = z.cpu()\nx + y\nx + w\n"
+    found = [operand["history"] for _, operand in odd_operands(START + text, tempfile.mkdtemp())]
+    steps = [
+        [(s["action"], s["op"], s["device"], s["explicit"], s["at"]["line"]) for s in history] for history in found
+    ]
+    assert steps[0] == [("created", "randn", "cpu", False, 6), ("computed", "mul", "cpu", False, 6)]
+    assert steps[1] == [("created", "zeros", "cuda:0", True, 7), ("moved", ".cpu()", "cpu", True, 8)]
+
+
+@simulated(devices=1)
+def test_no_tensor_is_kept_alive():
+    text = (
+        "import gc, weakref\n"
+        "seen = []\n"
+        "def use(a):\n"
+        "    h = torch.ones(4)\n"
+        "    seen.append(weakref.ref(h))\n"
+        "    a + h\n"
+        "    del h\n"
+        "    assert seen[0]() is None, 'a snapshot of the frame keeps h'\n"
+        "use(x)\n"
+    )
+    assert cases_of(START + text, tempfile.mkdtemp(), origins=False)
+
+
+@simulated(devices=1)
+def test_the_programs_own_snapshot_is_left_alone():
+    text = (
+        "def use(a):\n"
+        "    h = torch.ones(4)\n"
+        "    mine = locals()\n"
+        "    a + h\n"
+        "    assert 'a' in mine and 'h' in mine\n"
+        "use(x)\n"
+    )
+    assert cases_of(START + text, tempfile.mkdtemp())
+
+
+def test_a_fault_gives_a_smaller_case():
+    from locus import facts
+
+    class Hostile:
+        def __getattribute__(self, name):
+            raise ValueError("no")
+
+    operand = {"argument": "self", "position": 0, "index": -1, "tensor": Hostile(), "odd": True, "rule": "same"}
+    raw = {"kind": "operator", "overload": "aten::add.Tensor", "error": "a\nb", "device": "cuda:0"}
+    case = facts.build_case({**raw, "operands": [operand]})
+    assert case["op"] == "add" and case["error"] == "a" and len(case["operands"]) == 1
+    assert facts.build_case({})["operands"] == []
+
+
+def test_objects_that_run_code_are_not_run():
+    import torch
+
+    from locus import names, places
+
+    class Trap:
+        @property
+        def tensor(self):
+            raise AssertionError("a property was run")
+
+        def __getattr__(self, name):
+            raise AssertionError("__getattr__ was run")
+
+        def __eq__(self, other):
+            raise AssertionError("__eq__ was run")
+
+        __hash__ = None
+
+    trap = Trap()
+    trap.__dict__["inside"] = torch.ones(3)
+    target = trap.__dict__["inside"]
+    match = names.find([target], places.frames_here()).best(0, None)
+    assert match.name in ("trap.inside", "target")
