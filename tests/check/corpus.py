@@ -62,6 +62,7 @@ DEVICE_ERROR = re.compile(
     r"|expected device|expected .* device|[Ee]xpected .* to be on|be on the same|on different devices"
     r"|(?:all|both|input|inputs|tensors?) .*(?:on|to) .*\b(?:cpu|cuda|CPU|CUDA|GPU|device)\b"
     r"|torch\.cuda\.\w+Tensor"
+    r"|must have its parameters and buffers on device"
 )
 
 
