@@ -68,6 +68,15 @@ std::vector<Row> rows_of(const Finding& finding, const TextOptions& options) {
   return rows;
 }
 
+/// A path that would not fit beside the devices is reason enough to put all histories below.
+int longest_word(const std::vector<Row>& rows) {
+  int width = 0;
+  for (const Row& row : rows) {
+    for (const std::string& word : wrap(row.history, 1, 1)) width = std::max(width, width_of(word));
+  }
+  return width;
+}
+
 int widest(const std::vector<Row>& rows, std::string Row::* field) {
   int width = 0;
   for (const Row& row : rows) width = std::max(width, width_of(row.*field));
@@ -85,7 +94,7 @@ std::string render_operands(const Finding& finding, int gutter, Tone culprit, co
   const int rest_width = (type_width > 0 ? type_width + kTypeGap : 0) + device_width;
   int label_width = std::min(widest(rows, &Row::label), kMaxLabel);
   int indent = gutter + 3 + label_width + kLabelGap + rest_width + kHistoryGap;
-  const bool beside = width == 0 || width - indent >= kMinHistory;
+  const bool beside = width == 0 || width - indent >= std::max(kMinHistory, longest_word(rows));
   if (!beside) {
     label_width = std::min(label_width, std::max(kMinLabel, width - (gutter + 3 + kLabelGap + rest_width)));
     indent = gutter + 7;

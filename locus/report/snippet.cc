@@ -21,8 +21,8 @@ Span caret_span(const engine::Location& at, const std::vector<Cell>& cells, cons
   const auto cell = [&](int column) {
     return static_cast<std::size_t>(column) < starts.size() ? starts[static_cast<std::size_t>(column)] : cells.size();
   };
-  const std::size_t begin = cell(at.column);
-  if (at.end_line > at.line) return {begin, std::max(cells.size(), begin + 1)};
+  const std::size_t begin = std::min(cell(at.column), cells.size() - 1);  // never behind the line
+  if (at.end_line > at.line) return {begin, cells.size()};
   const std::size_t end = at.end_column > at.column ? cell(at.end_column) : begin + 1;
   return {begin, std::max(end, begin + 1)};
 }
@@ -58,7 +58,7 @@ std::string render_snippet(const engine::Location& at, int gutter, Tone caret_to
   const std::vector<Cell> cells = cells_of(source, &starts);
   const Span caret = caret_span(at, cells, starts);
   const int room = layout_width(options) == 0 ? 0 : layout_width(options) - gutter - 3;
-  const bool fits = room == 0 || width_of(cells) + (caret.end > cells.size() ? 1 : 0) <= room;
+  const bool fits = room == 0 || width_of(cells) <= room;
   const Span shown = fits ? Span{0, cells.size()} : window(cells, caret, room);
 
   // Only what is not indentation deserves an ellipsis.
@@ -71,7 +71,8 @@ std::string render_snippet(const engine::Location& at, int gutter, Tone caret_to
   std::string out = empty_gutter + "\n";
   out += paint(fmt::format("{:{}} |", at.line, gutter), Tone::kGutter, options.color) + " " + line + "\n";
   if (caret.end > caret.begin) {
-    const int before = width_of(cells, shown.begin, caret.begin) + (cut_left ? 1 : 0);
+    int before = width_of(cells, shown.begin, caret.begin) + (cut_left ? 1 : 0);
+    if (room > 0) before = std::min(before, room - 1);  // the last character may have no width of its own
     const int under = std::max(1, width_of(cells, caret.begin, std::min(caret.end, shown.end)));
     out += empty_gutter + std::string(static_cast<std::size_t>(before) + 1, ' ') +
            paint(std::string(static_cast<std::size_t>(under), '^'), caret_tone, options.color) + "\n";
