@@ -259,7 +259,8 @@ class FindingLog {
   FindingLog& operator=(const FindingLog&) = delete;
 
   /// Takes a finding in. One root cause: same code, same line of the cause (of the use, when the cause is unknown)
-  /// and same culprit, by name or else by expression. `key` is the caller's own for this very event; 0: none.
+  /// and same culprit, by name or else by expression; where one line holds many tensors (a model, a list of layers,
+  /// an optimizer, a checkpoint), any culprit. `key` is the caller's own for this very event; 0: none.
   void add(Finding finding, std::uint64_t key = 0);
 
   /// Counts an event that add() has seen under this key; false when it has not, and the finding must be made.

@@ -35,10 +35,10 @@ std::string root_key(const Finding& finding) {
   if (at->line == 0 && !finding.uses.empty()) at = &finding.uses.front().at;
   std::string key = finding.code;
   // One line that holds many tensors (a model, a list of layers, an optimizer's state, a checkpoint) is one cause.
-  const bool holds_many = finding.cause.line > 0 && (finding.code == info(Code::kModelNotMoved).code ||
-                                                     finding.code == info(Code::kPlainContainer).code ||
-                                                     finding.code == info(Code::kOptimizerState).code ||
-                                                     finding.code == info(Code::kCheckpoint).code);
+  const bool holds_many =
+      finding.cause.line > 0 &&
+      (finding.code == info(Code::kModelNotMoved).code || finding.code == info(Code::kPlainContainer).code ||
+       finding.code == info(Code::kOptimizerState).code || finding.code == info(Code::kCheckpoint).code);
   for (const std::string& part : {at->file, std::to_string(at->line), holds_many ? "" : culprit_label(finding)}) {
     key += '\0';
     key += part;

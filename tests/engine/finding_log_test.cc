@@ -53,6 +53,16 @@ TEST(FindingLog, KeepsDifferentCausesApart) {
   EXPECT_EQ(log.findings().size(), 5u);
 }
 
+TEST(FindingLog, MakesOneFindingOfALineThatHoldsManyTensors) {
+  for (const char* code : {"LOC001", "LOC002", "LOC009", "LOC010"}) {
+    FindingLog log;
+    log.add(make(12, 41, "model.0.weight", code));
+    log.add(make(12, 41, "model.0.bias", code));
+    log.add(make(13, 41, "other.weight", code));
+    EXPECT_EQ(log.findings().size(), 2u) << code;
+  }
+}
+
 TEST(FindingLog, TakesTheExpressionWhenThereIsNoName) {
   FindingLog log;
   for (const char* expression : {"x", "y", "x"}) {
