@@ -11,6 +11,7 @@ from corpus import DEVICES
 from forkrunner import ForkRunner, Result
 
 DEADLINE = 120.0
+LOCUS = Path(__file__).parent / "run_check.py"
 
 
 def is_available() -> bool:
@@ -46,7 +47,7 @@ def check(runner: ForkRunner, path: Path | str, devices: int = DEVICES) -> Check
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         arguments = ["check", "--devices", str(devices), "--format", "json", "-o", str(report), str(path)]
-        result = runner.call("locus.cli:main", arguments, deadline=DEADLINE)
+        result = runner.run(LOCUS, *arguments, deadline=DEADLINE)
         text = report.read_text() if report.exists() else ""
     return Checked(result, json.loads(text) if text else None)
 

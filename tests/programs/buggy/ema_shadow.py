@@ -22,7 +22,7 @@ class EMA:
 
 
 torch.manual_seed(0)
-model = nn.Linear(5, 2)
+model = nn.Linear(5, 2)  # ALSO: 1
 ema = EMA(model)  # BUG: other|plain-container|model-not-moved|default-device culprit=ema.shadow["weight"]
 model = model.to("cuda")  # ALSO: 1
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
