@@ -62,9 +62,14 @@ class Request:
 def operand_edits(request: Request) -> dict[str, Edit]:
     """Every edit kind that applies to the operand, with its EDIT."""
     found: dict[str, Edit] = {}
-    # Where the CPU is not asked for by the operator, moving things there mends nothing.
-    wanted = request.device != "cpu" or request.rule == "cpu" or request.case["kind"] != "operator"
-    for kind, make in _MAKERS.items() if wanted else ():
+    kind_of_case = request.case["kind"]
+    if kind_of_case in _ONLY:
+        makers = {kind: _MAKERS[kind] for kind in _ONLY[kind_of_case]}
+    else:
+        # Where the operator does not ask for the CPU, moving things there mends nothing.
+        wanted = request.device != "cpu" or request.rule in ("cpu", "index")
+        makers = _MAKERS if wanted else {}
+    for kind, make in makers.items():
         edit = None
         with contextlib.suppress(Exception):  # an odd tree must not cost the other edits
             edit = make(request)
@@ -100,16 +105,14 @@ def handoff(request: Request) -> Edit | None:
     if not (request.facts["device"].startswith("cuda") and request.device.startswith("cuda")):
         return None
     place: tuple[source.Source, ast.AST] | None = None
-    for number, frame in enumerate(request.users):
-        use = request.use if number == 0 and request.use else expressions.Use(frame, None)
-        if use.file is None or not isinstance(use.node, ast.Call):
+    for frame in request.users:
+        # The outermost call that still passes this very tensor on.
+        inner = next((f for f in request.frames if f.f_back is frame), None)
+        use = expressions.Use(frame, inner)
+        node = expressions.argument_node(use, request.tensor)
+        if node is None:
             break
-        arguments = [*use.node.args, *(keyword.value for keyword in use.node.keywords)]
-        same = [a for a in arguments if values.evaluate(a, frame) is request.tensor]
-        same = same or [a for a in arguments if number == 0 and a is request.node]
-        if not same:
-            break
-        place = (use.file, same[0])
+        place = (use.file, node)
     if place is None:
         place = _place(request)
     file, node = place
@@ -159,9 +162,18 @@ def generator_device(request: Request) -> Edit | None:
     """`torch.Generator()` -> `torch.Generator(device="cuda:0")`."""
     if not isinstance(request.tensor, torch.Generator):
         return None
-    file, call = _creation(request)
-    is_generator = call is not None and histories.called_name(call) == "Generator"
-    return device_argument(file, call, request.words(file, call)) if is_generator else None
+    wanted = {request.facts["name"], request.facts["expression"], f"self.{request.facts['name'].rpartition('.')[2]}"}
+    trees = list(_scopes(request))
+    for frame in request.users[:1]:
+        trees += class_trees(frame.f_locals.get("self"))
+    for file, scope in trees:
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Assign) and any(ast.unparse(target) in wanted for target in node.targets):
+                calls = [n for n in ast.walk(node.value) if isinstance(n, ast.Call)]
+                made = next((call for call in calls if histories.called_name(call) == "Generator"), None)
+                if made is not None:
+                    return device_argument(file, made, request.words(file, made))
+    return None
 
 
 def map_location(request: Request) -> Edit | None:
@@ -224,7 +236,7 @@ def module_list(request: Request) -> Edit | None:
     if owner is None or owner["container"] not in ("list", "tuple", "dict"):
         return None
     file, statement = _attribute_assignment(request)
-    wrapper = _wrapper(request, owner)
+    wrapper = rewriting.container_class(values.get_attribute(request.match.way.holder.module, owner["attribute"]))
     if statement is None or not wrapper:
         return None
     name = f"{nn_name(file)}.{wrapper}"
@@ -379,44 +391,46 @@ def _attribute_assignment(request: Request) -> tuple[source.Source | None, Any]:
     return None, None
 
 
-def _wrapper(request: Request, owner: dict[str, Any]) -> str:
-    """ModuleList, ModuleDict, ParameterList or ParameterDict, by what is in the container."""
-    holder = request.match.way.holder
-    value = values.get_attribute(holder.module, request.match.way.attribute)
-    items = list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
-    suffix = "Dict" if owner["container"] == "dict" else "List"
-    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
-        return ""
-    if items and all(values.is_module(item) for item in items):
-        return f"Module{suffix}"
-    if items and all(isinstance(item, torch.nn.Parameter) for item in items):
-        return f"Parameter{suffix}"
-    return ""
-
-
 def _move_root(request: Request) -> Edit | None:
-    """Adds .to(device) to the call that makes the module at the root of the operand's name."""
+    """Adds .to(device) where the module was made: the part that the name goes through, or else the whole."""
     match = request.match
-    if match is None or match.way.holder is None:
+    if match is None or match.way.holder is None or match.frame >= len(request.frames):
         return None
-    name = match.way.holder.root_name
-    trees = [(f, s) for f, s in _scopes(request)] if name.isidentifier() else []
-    if match.frame < len(request.frames):
-        frame = request.frames[match.frame]
-        file = source.load(frame.f_code.co_filename)
-        if file is not None:
-            trees.append((file, file.tree))
-        me = frame.f_locals.get("self")
-        if name.startswith("self.") and me is not None:
-            trees = list(class_trees(me))
-    for file, scope in trees:
-        made = [n for n in ast.walk(scope) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
-        made = [n for n in made if len(n.targets) == 1 and ast.unparse(n.targets[0]) == name]
-        if len(made) == 1 and histories.called_name(made[0].value) not in ("to", "cuda", "cpu"):
-            call = made[0].value
-            return append_call(file, call, f".to({device_text.write(file, call, request.device, request.users)})")
+    holder = match.way.holder
+    parts = [part for part in holder.path.split(".") if part]
+    # A whole that has been moved before is not what is missing; the part was added later.
+    moved = hooks.moves_of(holder.root)[0] is not None
+    names_ = [".".join([holder.root_name, *parts[:count]]) for count in range(len(parts), -1, -1)]
+    for name in names_[:-1] if moved else [holder.root_name]:
+        edit = _move_made(request, name, request.frames[match.frame])
+        if edit is not None:
+            return edit
     return None
 
+
+def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | None:
+    """Adds .to(device) to what is assigned to `name`, where that happens once."""
+    file = source.load(frame.f_code.co_filename)
+    trees = [(f, scope, name) for f, scope in _scopes(request)] + ([(file, file.tree, name)] if file else [])
+    before, _, attribute = name.rpartition(".")
+    if before:
+        owner = values.evaluate(ast.parse(before, mode="eval").body, frame)
+        if owner is not values.MISSING:
+            trees += [(f, tree, f"self.{attribute}") for f, tree in class_trees(owner)]
+    for file, scope, target in trees:
+        made = [n for n in ast.walk(scope) if isinstance(n, ast.Assign) and len(n.targets) == 1]
+        made = [n for n in made if ast.unparse(n.targets[0]) == target]
+        if len(made) != 1 or isinstance(made[0].value, (ast.Constant, ast.List, ast.Dict, ast.Tuple)):
+            continue
+        value = made[0].value
+        if isinstance(value, ast.Call) and histories.called_name(value) in ("to", "cuda", "cpu"):
+            continue
+        return append_call(file, value, f".to({device_text.write(file, value, request.device, request.users)})")
+    return None
+
+
+# Cases that are not about one tensor being elsewhere than the others.
+_ONLY = {"host-access": ("cpu_numpy",), "read-too-early": ("synchronize",), "generator": ("generator_device",)}
 
 _MAKERS: dict[str, Callable[[Request], Edit | None]] = {
     make.__name__: make

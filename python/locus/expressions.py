@@ -9,7 +9,7 @@ import ast
 import types
 from typing import Any
 
-from locus import places, source, values
+from locus import histories, places, source, values
 
 # The operators that an expression may turn into, with its two sides in this order.
 _OPERATORS = {
@@ -63,6 +63,9 @@ def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast
                 node = _by_place(use.node, operand, op)
                 if node is not None and node not in found and _could_be(node, operand.get("tensor"), use.frame):
                     found[number] = node
+    if op == "numpy" and found == [None] and isinstance(use.node, ast.Call) and use.node.args:
+        asks = histories.called_name(use.node) in ("asarray", "array", "ascontiguousarray", "asanyarray")
+        found[0] = use.node.args[0] if asks else None
     if use.statement is not None and any(node is None for node in found):
         simple = [n for n in ast.walk(use.statement) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
         simple = [n for n in simple if isinstance(getattr(n, "ctx", None), ast.Load)]
@@ -70,6 +73,37 @@ def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast
             if found[number] is None:
                 found[number] = _same_value(simple, operand.get("tensor"), use.frame, exact=True)
     return found
+
+
+def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast.AST | None, Any]:
+    """(expression, tensor) that a nameless intermediate result came from: the only tensor on its device that the
+    library function was given; (None, None) where there are several.
+    """
+    given: dict[int, Any] = {}
+    for frame in frames:
+        if frame is use.frame:
+            break
+        for value in list(frame.f_locals.values()):
+            for item in value if type(value) in (list, tuple) else [value]:
+                if values.is_tensor(item) and str(item.device) == device:
+                    given[id(item)] = item
+    nodes = [(part, values.evaluate(part, use.frame)) for part in (_parts(use.node) if use.node else [])]
+    for _, value in nodes:
+        if values.is_tensor(value) and str(value.device) == device:
+            given[id(value)] = value
+    if len(given) != 1:
+        return None, None
+    (tensor,) = given.values()
+    return next((node for node, value in nodes if value is tensor), None), tensor
+
+
+def argument_node(use: Use, tensor: Any) -> ast.AST | None:
+    """The argument of the call at `use` that is this tensor."""
+    if use.file is None or not isinstance(use.node, ast.Call):
+        return None
+    given = [part for a in [*use.node.args, *(k.value for k in use.node.keywords)] for part in _elements(a)]
+    found = _same_value(given, tensor, use.frame, exact=True)
+    return _through_callee(use, tensor) if found is None and use.inner is not None else found
 
 
 def _parts(node: ast.AST) -> list[ast.AST]:
@@ -150,20 +184,13 @@ def _argument(call: ast.Call, operand: dict[str, Any], op: str, place: int, elem
             node = keyword.value
     if node is None:
         arguments = list(call.args)
-        if isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value):
+        if isinstance(call.func, ast.Attribute) and not histories.is_namespace(call.func.value):
             arguments.insert(0, call.func.value)
         node = arguments[place] if 0 <= place < len(arguments) else None
     if element >= 0 and isinstance(node, (ast.List, ast.Tuple)):
         plain = not any(isinstance(part, ast.Starred) for part in node.elts)
         return node.elts[element] if plain and element < len(node.elts) else None
     return node if element < 0 else None
-
-
-def _is_namespace(node: ast.AST) -> bool:
-    """`torch` in torch.add, `F` in F.linear."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in ("torch", "F", "nn", "functional", "th", "linalg")
 
 
 def _through_callee(use: Use, tensor: Any) -> ast.AST | None:

@@ -11,6 +11,8 @@ import collections
 import types
 from typing import Any
 
+import torch
+
 from locus import edits, expressions, histories, hooks, names, places, source, values
 from locus.hooks import install_hooks, record_module_move
 
@@ -108,11 +110,16 @@ class _Case:
         self.case["forward"] = histories.site_location(int(self.raw.get("forward_site", 0) or 0))
 
     def fill_operands(self) -> None:
-        tensors = [operand.get("tensor") for operand in self.operands]
         use = self.attempt("use", self.make_use)
+        if use is not None:
+            self.attempt("generator", self.find_generators, use)
+        tensors = [operand.get("tensor") for operand in self.operands]
         nodes: list[ast.AST | None] = [None] * len(tensors)
         if use is not None:
             nodes = self.attempt("expressions", expressions.operand_nodes, use, self.operands, self.case["op"]) or nodes
+            for number, facts in enumerate(self.case["operands"]):
+                if facts["odd"] and nodes[number] is None and values.is_tensor(tensors[number]):
+                    nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
         found = self.attempt("names", names.find, tensors, self.frames) or names.Names()
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
             if node is not None:
@@ -126,6 +133,24 @@ class _Case:
             self.attempt("edits", self.edit, number, use, nodes, found, match, steps)
         del tensors
 
+    def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
+        """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
+        if histories.history(tensor) or use.inner is None:
+            return None, tensor
+        node, source_tensor = self.attempt("trace", expressions.source_of, use, self.frames, device) or (None, None)
+        return (node, source_tensor) if source_tensor is not None else (None, tensor)
+
+    def find_generators(self, use: expressions.Use) -> None:
+        """The bridge can't hand a generator over: it is the call's own argument, or that of a library around it."""
+        for operand, facts in zip(self.operands, self.case["operands"]):
+            if operand.get("tensor") is not None or "generator_device" not in operand:
+                continue
+            facts["device"], facts["kind"] = str(operand["generator_device"]), "generator"
+            given = use.node.keywords if isinstance(use.node, ast.Call) else []
+            found = [values.evaluate(k.value, use.frame) for k in given if k.arg == "generator"]
+            found += [frame.f_locals.get("generator") for frame in self.frames]
+            operand["tensor"] = next((value for value in found if isinstance(value, torch.Generator)), None)
+
     def make_use(self) -> expressions.Use | None:
         if not self.users:
             return None
@@ -138,11 +163,17 @@ class _Case:
 
     def name(self, facts: dict[str, Any], tensor: Any, match: names.Match | None, steps: list[Any]) -> None:
         if match is not None and (match.frame < 90 or match.way.holder is not None):
-            facts["name"], facts["kind"] = match.name, match.kind
+            received = bool(steps) and steps[-1].facts["action"] == "received"
+            loose = match.kind in ("variable", "closure", "global", "object-attribute")
+            facts["name"], facts["kind"] = match.name, "batch" if received and loose else match.kind
+            if isinstance(tensor, torch.Generator):
+                facts["kind"] = "generator"
             if match.kind == "variable" and self.is_saved(match.name, match.frame):
                 facts["kind"] = "function-context"
             return
-        facts["kind"] = "generator" if not values.is_tensor(tensor) else "temporary"
+        facts["kind"] = "temporary" if values.is_tensor(tensor) else "generator"
+        if steps and steps[-1].facts["action"] == "received":
+            facts["kind"] = "batch"
         facts["name"] = facts["expression"] or (steps[-1].text if steps else "")
 
     def is_saved(self, name: str, frame_number: int) -> bool:

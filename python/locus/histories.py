@@ -10,12 +10,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from locus import places, source
+from locus import places, source, values
 
 _ACTIONS = {
     "derived": "computed", "default": "created", "explicit": "created", "moved": "moved", "foreign": "foreign",
     "loaded": "loaded", "received": "received",
 }  # fmt: skip
+
+_MARKS = {"torch.load": ("loaded", "load"), "DataLoader": ("received", "DataLoader")}
 
 # Operators that only copy or move: the program's own words for them are at the call.
 _COPIES = {"_to_copy", "to", "copy_", "cuda", "cpu", "_copy_from", "_pin_memory", "pin_memory"}
@@ -70,7 +72,7 @@ def site_location(site: int) -> places.Location | None:
 def history(tensor: Any) -> list[Step]:
     """The steps of a tensor's history, oldest first; [] where nothing is known."""
     read = getattr(bridge(), "origin_chain", None)
-    if read is None or tensor is None:
+    if read is None or not values.is_tensor(tensor):
         return []
     return [_step(origin) for origin in reversed(read(tensor) or [])]
 
@@ -78,6 +80,8 @@ def history(tensor: Any) -> list[Step]:
 def _step(origin: dict[str, Any]) -> Step:
     placement = origin.get("placement", "derived")
     name = str(origin.get("op", "")).partition("::")[2].partition(".")[0] or str(origin.get("op", ""))
+    # What the hooks mark has no operator: the bridge names the thing itself.
+    placement, name = _MARKS.get(name, (placement, name))
     stem = name
     positions = site_positions(int(origin.get("site", 0) or 0))
     file = source.load(positions[0]) if positions else None
@@ -108,6 +112,13 @@ def _call_of(file: source.Source, node: ast.AST, op: str) -> ast.Call | None:
 def called_name(call: ast.Call) -> str:
     """The last name of what is called: `randn` of torch.randn(3)."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def is_namespace(node: ast.AST) -> bool:
+    """`torch` in torch.add, `F` in F.linear: not an object that a method is called on."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in ("torch", "F", "nn", "functional", "th", "linalg", "np")
 
 
 def names_device(call: ast.Call) -> bool:
@@ -149,7 +160,9 @@ def _words(file: source.Source, call: ast.Call, op: str, placement: str) -> str:
             arguments = [file.flat(argument) for argument in call.args]
             arguments += [(f"{k.arg}=" if k.arg else "**") + file.flat(k.value) for k in call.keywords]
             text = ", ".join(arguments)
-            return f".{name}({text})" if len(text) <= 60 else f".{name}(…)"
+            if is_namespace(call.func.value):
+                return name
+            return f".{name}({text})" if len(text) <= _MAX_TEXT else f".{name}(…)"
         return op if op not in _COPIES else name
     return name if placement in ("default", "explicit", "loaded") else op
 

@@ -1,6 +1,6 @@
 """The pieces that edits are made of: a call appended, an argument added, and what of a line may be touched.
 
-Works on trees and text; knows neither tensors nor cases.
+Works on trees and text; knows nothing of cases.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 import types
 from collections.abc import Iterator
 from typing import Any
+
+import torch
 
 from locus import histories, source
 from locus.source import Change, Edit
@@ -89,6 +91,17 @@ def _code_of(value: Any) -> types.CodeType | None:
     """The code of a method that is written in the class itself."""
     function = getattr(value, "__func__", value)
     return function.__code__ if isinstance(function, types.FunctionType) else None
+
+
+def container_class(value: Any) -> str:
+    """ModuleList, ModuleDict, ParameterList or ParameterDict, by what is in the container; "" for other things."""
+    items = list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
+    suffix = "Dict" if isinstance(value, dict) else "List"
+    if not items or (isinstance(value, dict) and not all(isinstance(key, str) for key in value)):
+        return ""
+    if all(isinstance(item, torch.nn.Module) for item in items):
+        return f"Module{suffix}"
+    return f"Parameter{suffix}" if all(isinstance(item, torch.nn.Parameter) for item in items) else ""
 
 
 def nn_name(file: source.Source) -> str:

@@ -148,9 +148,9 @@ class Source:
         if not before.endswith(b"(") or not after.startswith(b")"):
             return False
         parent = self._parents.get(node)
-        own = isinstance(parent, ast.Call) and (node in parent.args or any(k.value is node for k in parent.keywords))
-        # The parentheses of a call with one argument are the call's, unless there are two.
-        return not (own or isinstance(parent, ast.keyword)) or before[:-1].rstrip().endswith(b"(")
+        # The parenthesis before the first argument of a call is the call's, unless there are two.
+        is_first = isinstance(parent, ast.Call) and bool(parent.args) and parent.args[0] is node
+        return not is_first or before[:-1].rstrip().endswith(b"(")
 
     def after_parenthesis(self, node: ast.AST, text: str) -> Change:
         """New text after a node, and after the parenthesis around it."""

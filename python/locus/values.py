@@ -131,6 +131,12 @@ def evaluate(node: ast.AST | None, frame: types.FrameType) -> Any:
         return name_in(frame, node.target.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value if isinstance(node.operand.value, int) else MISSING
+    if isinstance(node, ast.JoinedStr):
+        holes = [part for part in node.values if isinstance(part, ast.FormattedValue)]
+        parts = [evaluate(part.value if part in holes else part, frame) for part in node.values]
+        plain = all(type(part) in (str, int, bool) for part in parts)
+        shaped = any(hole.format_spec or hole.conversion != -1 for hole in holes)
+        return "".join(map(str, parts)) if plain and not shaped else MISSING
     if isinstance(node, ast.Attribute):
         owner = evaluate(node.value, frame)
         return MISSING if owner is MISSING else get_attribute(owner, node.attr)

@@ -34,6 +34,14 @@ class Probe(TorchDispatchMode):
         if bridge is not None and origins:
             bridge.origin_chain = lambda tensor: self.chains.get(tensor.untyped_storage()._cdata, [])
             bridge.site_location = lambda site: self.sites[site]
+            bridge.mark_loaded = lambda tensors, path: self.mark(tensors, "torch.load")
+            bridge.mark_received = lambda tensors: self.mark(tensors, "DataLoader")
+
+    def mark(self, tensors, what):
+        site = self.site()
+        for tensor in tensors:
+            step = dict(op=what, site=site, device=str(tensor.device), placement="foreign")
+            self.chains[tensor.untyped_storage()._cdata] = [step]
 
     def site(self):
         for frame in places.user_frames(without_mode())[:1]:
