@@ -120,7 +120,9 @@ class _Case:
             for number, facts in enumerate(self.case["operands"]):
                 if facts["odd"] and nodes[number] is None and values.is_tensor(tensors[number]):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
-        found = self.attempt("names", names.find, tensors, self.frames) or names.Names()
+        facts_of = self.case["operands"]
+        rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
+        found = self.attempt("names", names.find, tensors, self.frames, rare) or names.Names()
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
             if node is not None:
                 facts["expression"] = use.file.flat(node)

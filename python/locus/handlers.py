@@ -34,7 +34,8 @@ class _Found(NamedTuple):
     in_loop: bool
 
 
-_cache: dict[tuple[types.CodeType, int], _Found] = {}
+# By identity: equal code of two files is one key to a dict. The code is kept, so that its id stays its own.
+_cache: dict[tuple[int, int], tuple[types.CodeType, _Found]] = {}
 
 
 def find_handler(frame: types.FrameType | None = None) -> tuple[str, places.Location | None]:
@@ -61,13 +62,12 @@ def _decide(frames: list[types.FrameType]) -> tuple[str, places.Location | None]
 
 
 def _look(frame: types.FrameType) -> _Found:
-    key = (frame.f_code, frame.f_lasti)
-    found = _cache.get(key)
-    if found is None:
+    key = (id(frame.f_code), frame.f_lasti)
+    if key not in _cache:
         if len(_cache) >= _MAX_CACHED:
             _cache.clear()
-        found = _cache[key] = _read(frame)
-    return found
+        _cache[key] = (frame.f_code, _read(frame))
+    return _cache[key][1]
 
 
 def _read(frame: types.FrameType) -> _Found:

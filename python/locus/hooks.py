@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from locus import histories, places
+from locus import histories, places, values
 
 _moves: weakref.WeakKeyDictionary[Any, tuple[int, str, tuple[Any, ...]]] = weakref.WeakKeyDictionary()
 _built: weakref.WeakKeyDictionary[Any, tuple[Any, ...]] = weakref.WeakKeyDictionary()
@@ -155,22 +155,22 @@ def _note_batch(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str,
         mark(tensors_in(result))
 
 
-def tensors_in(value: Any, limit: int = 100_000) -> list[torch.Tensor]:
-    """The tensors in nested containers, modules and optimizer states."""
+def tensors_in(value: Any, limit: int = 20_000) -> list[torch.Tensor]:
+    """The tensors in nested containers, modules and objects; `limit` bounds the things looked at."""
     found: list[torch.Tensor] = []
     stack, seen = [value], set()
-    while stack and len(found) < limit:
+    while stack and len(seen) < limit:
         item = stack.pop()
-        if isinstance(item, torch.Tensor):
+        if values.is_tensor(item):
             found.append(item)
-        elif isinstance(item, (dict, list, tuple, torch.nn.Module)) or hasattr(item, "__dict__"):
-            if id(item) in seen or isinstance(item, (type, types.ModuleType)):
-                continue
+        elif item is None or isinstance(item, (str, bytes, int, float, type, types.ModuleType)) or id(item) in seen:
+            continue
+        else:
             seen.add(id(item))
             if isinstance(item, dict):
                 stack.extend(item.values())
             elif isinstance(item, (list, tuple)):
                 stack.extend(item)
             else:
-                stack.extend(vars(item).values())
+                stack.extend(values.attributes(item).values())
     return found

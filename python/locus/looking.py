@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from locus import histories, names, values
+from locus import histories, names, places, source, values
 
 _MAX_DEPTH = 12
 _MAX_ELEMENTS = 50
@@ -78,6 +78,7 @@ def where(thing: Any, *, show: bool = True) -> Tree:
         thing: anything that holds tensors.
         show: print the tree.
     """
+    _vouch_for_callers()
     tree = Tree(list(_rows(thing, type(thing).__name__, "tensor", 0, True, set())))
     if show:
         print(tree)
@@ -91,6 +92,7 @@ def history(tensor: torch.Tensor, *, show: bool = True) -> list[dict[str, Any]]:
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"history() takes a tensor, not {type(tensor).__name__}. For other objects, use locus.where().")
+    _vouch_for_callers()
     steps = [step.facts for step in histories.history(tensor)]
     if show:
         print(f"{_dtype(tensor)}{list(tensor.shape)} on {tensor.device}")
@@ -101,6 +103,12 @@ def history(tensor: torch.Tensor, *, show: bool = True) -> list[dict[str, Any]]:
         if not steps:
             print("  its history is not known: it was made while Locus was not recording")
     return steps
+
+
+def _vouch_for_callers() -> None:
+    """The program's own files are what is running, however new they are."""
+    for frame in places.frames_here():
+        source.vouch(frame.f_code, frame.f_globals)
 
 
 def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, seen: set[int]) -> Iterator[Row]:
@@ -132,11 +140,11 @@ def _parts(value: Any, kind: str, reached: bool) -> Iterator[tuple[str, str, Any
             if name not in names.MODULE_FIELDS:
                 yield name, "plain attribute" if values.is_tensor(inner) else "in a plain attribute", inner, False
     elif isinstance(value, torch.optim.Optimizer):
-        places = {}
+        spots = {}
         for number, group in enumerate(value.param_groups):
-            places.update((id(p), f"param_groups[{number}][{place}]") for place, p in enumerate(group["params"]))
+            spots.update((id(p), f"param_groups[{number}][{place}]") for place, p in enumerate(group["params"]))
         for parameter, state in list(value.state.items()):
-            label = f"state[{places.get(id(parameter), '…')}]"
+            label = f"state[{spots.get(id(parameter), '…')}]"
             for key, inner in list(state.items()) if isinstance(state, dict) else ():
                 yield f"{label}[{json.dumps(key)}]", "optimizer state", inner, True
         for number, group in enumerate(value.param_groups):

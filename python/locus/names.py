@@ -100,16 +100,20 @@ def _worth(match: Match, expression: str | None) -> tuple[float, ...]:
     return (rank, match.likeness, not used, near, match.way.rank, match.frame, steps, len(match.name))
 
 
-def find(targets: list[Any], frames: list[types.FrameType]) -> Names:
-    """Looks for the targets (tensors, generators) among everything that the frames reach."""
+def find(targets: list[Any], frames: list[types.FrameType], everywhere: list[int] | None = None) -> Names:
+    """Looks for the targets (tensors, generators) among everything that the frames reach.
+
+    Those whose numbers are in `everywhere` (None: all) are then looked for among all modules there are, which takes
+    a fraction of a second.
+    """
     walk = _Walk(targets)
     mine = {id(frame) for frame in places.user_frames(frames)}
     for number, frame in enumerate(frames):
         walk.add_frame(frame, number, id(frame) in mine)
     walk.lower_parts()
     walk.run()
-    missing = [n for n in range(len(targets)) if not any(_worth(m, None)[0] < 4 for m in walk.names.matches.get(n, []))]
-    if missing:
+    wanted = range(len(targets)) if everywhere is None else everywhere
+    if any(number not in walk.names.matches for number in wanted):
         walk.add_collected()
         walk.run()
     return walk.names
@@ -177,8 +181,9 @@ class _Walk:
 
     def add_collected(self) -> None:
         """Modules and optimizers that no frame reaches."""
-        objects = gc.get_objects()
-        modules = [thing for thing in objects if issubclass(type(thing), torch.nn.Module)]
+        wanted = (torch.nn.Module, torch.optim.Optimizer)
+        objects = [thing for thing in gc.get_objects() if issubclass(type(thing), wanted)]
+        modules = [thing for thing in objects if values.is_module(thing)]
         below = [values.attributes(module).get("_modules") or {} for module in modules]
         children = {id(child) for table in below for child in table.values()}
         for module in modules:

@@ -1,0 +1,102 @@
+"""The hooks note what they should, and a program can't tell that they are there."""
+
+import inspect
+import io
+import pickle
+
+from simulated import simulated
+
+
+@simulated(devices=2)
+def test_moves_are_noted():
+    import torch
+    from torch import nn
+
+    from locus import facts, hooks
+
+    facts.install_hooks()
+    facts.install_hooks()
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    assert hooks.moves_of(net[1]) == (None, None)
+    net.to("cuda")
+    net[1].cuda(1)
+    assert hooks.moves_of(net[0])[1] == "cuda:0" and hooks.moves_of(net[1])[1] == "cuda:1"
+    assert hooks.moves_of(net[0])[0]["text"].strip() == 'net.to("cuda")'
+    net.to(torch.float16)
+    assert hooks.moves_of(net[0])[0]["text"].strip() == 'net.to("cuda")', "a dtype is no move"
+    net.to(device=torch.device("cpu"))
+    assert hooks.moves_of(net[1])[1] == "cpu"
+    net.to(torch.ones(1, device="cuda:1"))
+    assert hooks.moves_of(net)[1] == "cuda:1"
+    facts.record_module_move(net, "cuda:0", 0)
+    assert hooks.moves_of(net) == (None, "cuda:0")
+
+
+@simulated(devices=1)
+def test_nothing_else_changes():
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    before = {name: inspect.signature(getattr(nn.Module, name)) for name in ("to", "cuda", "cpu")}
+    load = inspect.signature(torch.load)
+    from locus import facts
+
+    facts.install_hooks()
+    assert before == {name: inspect.signature(getattr(nn.Module, name)) for name in before}
+    assert load == inspect.signature(torch.load) and torch.serialization.load is torch.load
+
+    class Custom(nn.Linear):
+        def to(self, *args, **kwargs):
+            self.seen = args
+            return super().to(*args, **kwargs)
+
+    layer = Custom(2, 2).to("cuda")
+    assert layer.seen == ("cuda",) and layer.weight.is_cuda and layer.cuda() is layer
+    copy = pickle.loads(pickle.dumps(nn.Linear(2, 2)))
+    assert list(copy.state_dict()) == ["weight", "bias"]
+    try:
+        nn.Linear(2, 2).to("nonsense")
+    except RuntimeError as error:
+        assert "nonsense" in str(error)
+    else:
+        raise AssertionError("the error was lost")
+    assert [len(batch) for batch in DataLoader(range(5), batch_size=2)] == [2, 2, 1]
+    file = io.BytesIO()
+    torch.save({"a": torch.ones(2)}, file)
+    file.seek(0)
+    assert torch.load(file, map_location="cuda")["a"].is_cuda
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.ones(1, 2, device="cuda")).sum().backward()
+    optimizer.step()
+    assert not facts.faults
+
+
+@simulated(devices=1)
+def test_notes_die_with_their_modules():
+    import gc
+
+    from torch import nn
+
+    from locus import facts, hooks
+
+    facts.install_hooks()
+    for _ in range(3):
+        nn.Linear(2, 2).to("cuda")
+    gc.collect()
+    assert len(hooks._moves) == 0
+
+
+def test_tensors_in():
+    import torch
+
+    from locus import hooks
+
+    class Thing:
+        def __init__(self):
+            self.t, self.me = torch.ones(1), self
+
+    found = hooks.tensors_in(
+        {"a": [torch.ones(1), (torch.ones(2),)], "b": Thing(), "c": torch.nn.Linear(1, 1), "d": "x"}
+    )
+    assert len(found) == 5
