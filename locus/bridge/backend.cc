@@ -4,7 +4,6 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/utils/device_lazy_init.h>
 
 #include <array>
 #include <chrono>
@@ -219,8 +218,7 @@ void set_current_stream(int device, int64_t stream) { t_streams[device] = stream
 
 bool in_bad_fork() { return g_bad_fork.load(std::memory_order_relaxed); }
 void mark_used() {
-  // PyTorch forgets in a forked child that CUDA was initialised only when told to; then it asks again, and refuses.
-  if (!g_used.exchange(true)) torch::utils::register_fork_handler_for_device_init(c10::kCUDA);
+  if (!g_used.exchange(true)) forget_initialisation_in_children();
 }
 
 void install_backend(const sim::MachineOptions& options, bool shared) {

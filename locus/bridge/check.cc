@@ -161,8 +161,16 @@ class Judge {
   size_t base_;
 };
 
-/// True when two tensor operands are on different devices.
-bool mixed(const Call& call) {
+bool has_must_be_cpu(const engine::OperatorRule& rule) {
+  for (int i = 0; i < 21; ++i) {
+    if (rule.argument(i) == ArgumentRule::kMustBeCpu) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool on_two_devices(const Call& call) {
   const c10::TensorImpl* first = nullptr;
   Device home(c10::kCPU);
   for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
@@ -180,18 +188,9 @@ bool mixed(const Call& call) {
   return false;
 }
 
-bool has_must_be_cpu(const engine::OperatorRule& rule) {
-  for (int i = 0; i < 21; ++i) {
-    if (rule.argument(i) == ArgumentRule::kMustBeCpu) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 bool find_violation(const Call& call, Violation* violation) {
   if (call.plan.rule.kind == RuleKind::kAnywhere && call.plan.rule.arguments == 0) return false;
-  if (!mixed(call) && !(call.plan.rule.arguments != 0 && has_must_be_cpu(call.plan.rule))) return false;
+  if (!on_two_devices(call) && !(call.plan.rule.arguments != 0 && has_must_be_cpu(call.plan.rule))) return false;
   Judge judge(call);
   if (call.plan.rule.kind != RuleKind::kAnywhere) return judge.judge(violation);
   Judge only_arguments(call);

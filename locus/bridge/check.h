@@ -37,6 +37,8 @@ struct Call {
   size_t base;
 };
 
+/// Whether two tensor operands are on different devices.
+bool on_two_devices(const Call& call);
 /// True when the operands break the rule; cheap when all are on one device.
 bool find_violation(const Call& call, Violation* violation);
 /// PyTorch's own error for it.

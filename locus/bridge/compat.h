@@ -4,6 +4,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/version.h>
 
 #define LOCUS_TORCH_AT_LEAST(major, minor) \
@@ -30,6 +31,14 @@ namespace locus::bridge {
 /// Exceptions that Python sees as torch.OutOfMemoryError.
 [[noreturn]] inline void raise_out_of_memory(const std::string& message) {
   throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message);
+}
+
+/// PyTorch forgets in a forked child that CUDA was initialised only when told to; then it asks again, and refuses.
+/// Older versions have no such call; there the first allocation in the child refuses.
+inline void forget_initialisation_in_children() {
+#if LOCUS_TORCH_AT_LEAST(2, 9)
+  torch::utils::register_fork_handler_for_device_init(c10::kCUDA);
+#endif
 }
 
 }  // namespace locus::bridge

@@ -193,7 +193,9 @@ class OriginNote {
       origin.placement = Placement::kDerived;
       origin.parent = engine::root_of(origins(), parent_);
     }
-    return engine::intern_bounded(origins(), origin);
+    const OriginId id = engine::intern_bounded(origins(), origin);
+    count_made(id);
+    return id;
   }
 
   const OperatorPlan& plan_;

@@ -5,6 +5,8 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
+
 #include "locus/bridge/door.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
@@ -37,6 +39,8 @@ const char* placement_name(engine::Placement placement) {
     case engine::Placement::kExplicit: return "explicit";
     case engine::Placement::kMoved: return "moved";
     case engine::Placement::kForeign: return "foreign";
+    case engine::Placement::kLoaded: return "loaded";
+    case engine::Placement::kReceived: return "received";
     default: return "derived";
   }
 }
@@ -172,8 +176,12 @@ void mark(const std::vector<Tensor>& tensors, engine::Placement placement, const
   origin.site = user_site();
   for (const Tensor& t : tensors) {
     if (!t.defined() || !t.has_storage()) continue;
+    const c10::StorageImpl& storage = *t.storage().unsafeGetStorageImpl();
     origin.device = t.device().is_cuda() ? static_cast<int8_t>(t.device().index()) : engine::kHost;
-    set_origin(*t.storage().unsafeGetStorageImpl(), origins().intern(origin));
+    origin.parent = placement == engine::Placement::kReceived ? origin_of(storage) : 0;
+    const engine::OriginId id = engine::intern_bounded(origins(), origin);
+    count_made(id);
+    set_origin(storage, id);
   }
 }
 
@@ -241,11 +249,20 @@ void define_check(py::module_& m) {
   m.def("repeat_counts", &repeat_counts);
   m.def("site_location", &site_location);
   m.def("origin_chain", &origin_chain);
+  m.def("made_at", [](engine::SiteId site) {
+    // Few origins are of one line; this runs once a finding.
+    std::map<std::string, int64_t> by_device;
+    for (engine::OriginId id = 1; id < origins().size(); ++id) {
+      const engine::Origin& origin = origins().at(id);
+      if (origin.site == site && made_count(id) != 0) by_device[device_name(origin.device)] += made_count(id);
+    }
+    return by_device;
+  });
   m.def("transfers", [] { return ledger_list(transfers(), false); });
   m.def("synchronisations", [] { return ledger_list(synchronisations(), true); });
   m.def("memory_report", &memory_report);
-  m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) { mark(tensors, engine::Placement::kForeign, "torch.load"); });
-  m.def("mark_received", [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kForeign, "DataLoader"); });
+  m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) { mark(tensors, engine::Placement::kLoaded, "torch.load"); });
+  m.def("mark_received", [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kReceived, "DataLoader"); });
 }
 
 }  // namespace locus::bridge

@@ -90,6 +90,10 @@ class HostCall {
         dispatch_by_operands_(dispatch_by_operands) {}
 
   void run() {
+    if (plan_.elementwise_list && on_two_devices(Call{plan_, op_, *stack_, base_})) {
+      // Taken apart, each element is checked and computed where it is, as PyTorch's slow path does.
+      return op_.callBoxedForDispatchKey(DispatchKey::CompositeExplicitAutograd, *stack_);
+    }
     check_operands();
     find_device();
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {

@@ -47,6 +47,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     if (a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) plan.tensors += 2;
     plan.arguments.push_back(a);
   }
+  plan.elementwise_list = plan.name.compare(0, 15, "aten::_foreach_") == 0;
   plan.moves = plan.name == "aten::_to_copy";
   for (const char* name : {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal",
                            "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::bincount",

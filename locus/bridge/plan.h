@@ -27,6 +27,7 @@ struct OperatorPlan {
   bool draws = false;         ///< uses random numbers
   bool has_host_kernel = false;
   bool decomposes = false;    ///< PyTorch takes it apart into other operators before any kernel
+  bool elementwise_list = false;  ///< _foreach_*: one call for many small ones
   bool moves = false;         ///< _to_copy: the result is the operand, elsewhere
   bool synchronises = false;  ///< the host waits for its result
   int tensors = 0;            ///< how many arguments hold tensors (a list counts twice)

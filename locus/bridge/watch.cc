@@ -24,6 +24,9 @@ std::array<NodeSite, kNodeSites> g_node_sites;
 
 uint64_t node_tag(uint64_t thread, uint64_t sequence) { return engine::mix((thread << 48) ^ sequence) | 1; }
 
+constexpr size_t kCountedOrigins = size_t{1} << 16;  // later ones are not counted: a program has fewer lines
+std::array<std::atomic<int64_t>, kCountedOrigins> g_made{};
+
 /// The forward thread of a node, which PyTorch keeps for its profiler.
 struct NodeFields : torch::autograd::Node {
   static uint64_t thread(const torch::autograd::Node& node) { return node.*(&NodeFields::thread_id_); }
@@ -62,6 +65,13 @@ engine::SiteId current_site() noexcept {
   if (t_site != 0) return t_site;
   const engine::SiteId here = user_site();
   return here != 0 ? here : forward_site_of_current_node();
+}
+
+void count_made(engine::OriginId origin) noexcept {
+  if (origin < kCountedOrigins) g_made[origin].fetch_add(1, std::memory_order_relaxed);
+}
+int64_t made_count(engine::OriginId origin) noexcept {
+  return origin < kCountedOrigins ? g_made[origin].load(std::memory_order_relaxed) : 0;
 }
 
 void note_forward_site(uint64_t first, uint64_t last, engine::SiteId site) noexcept {

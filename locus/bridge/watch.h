@@ -33,6 +33,10 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
 /// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.
 void note_synchronisation(int device, engine::OperatorId what);
 
+/// Counts tensors by origin, to tell a line that makes them now here, now there.
+void count_made(engine::OriginId origin) noexcept;
+int64_t made_count(engine::OriginId origin) noexcept;
+
 /// Notes which line made the autograd nodes with sequence numbers [first, last) of this thread.
 void note_forward_site(uint64_t first, uint64_t last, engine::SiteId site) noexcept;
 /// The forward line of the autograd node that runs now on this thread; 0 outside backward.

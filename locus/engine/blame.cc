@@ -279,7 +279,9 @@ class Blame {
   void pick_cause() {
     const Operand* o = culprit();
     const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
-    if (!finding_.fixes.empty()) {
+    if (code_ == Code::kInconsistentSource && case_.made_at.has_value()) {
+      finding_.cause = *case_.made_at;
+    } else if (!finding_.fixes.empty()) {
       finding_.cause = location_of(finding_.fixes.front());
     } else if (placed != nullptr && placed->at.line > 0 && blames_origin()) {
       finding_.cause = placed->at;
@@ -373,6 +375,7 @@ Case parse_case(std::string_view text) {
   read_location(json, "library", broken.library);
   read_location(json, "forward", broken.forward);
   read_location(json, "caught_by", broken.caught_by);
+  read_location(json, "made_at", broken.made_at);
   if (const auto made = json.find("made_here"); made != json.end() && made->is_object()) {
     for (const auto& [device, count] : made->items()) broken.made_here.emplace_back(device, count.get<std::int64_t>());
   }

@@ -23,6 +23,7 @@ struct Case {
   bool replica = false;  ///< inside a DataParallel replica
   /// What the culprit's source line has made so far, by device; more than one: an inconsistent source.
   std::vector<std::pair<std::string, std::int64_t>> made_here;
+  std::optional<Location> made_at;  ///< that line
   std::vector<Operand> operands;
 };
 

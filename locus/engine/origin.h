@@ -21,6 +21,8 @@ enum class Placement : std::uint8_t {
   kExplicit,  ///< the program named the device
   kMoved,     ///< copied there from another device
   kForeign,   ///< memory that PyTorch did not allocate (NumPy, a file)
+  kLoaded,    ///< read by torch.load
+  kReceived,  ///< given by a data loader
 };
 
 struct Origin {

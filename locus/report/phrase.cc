@@ -22,7 +22,8 @@ std::string move_call(const Step& step) {
   if (step.at.text.find(".cpu(") != std::string::npos && step.device == "cpu") return ".cpu()";
   const std::string op = operator_name(step.op);
   const bool plain = op.empty() || op == "to" || op == "_to_copy";
-  return plain ? fmt::format(".to(\"{}\")", step.device) : fmt::format("{}()", op);
+  if (plain) return fmt::format(".to(\"{}\")", step.device);
+  return op.ends_with(')') ? op : op + "()";  // the program's own spelling has its arguments already
 }
 
 std::string by_call(std::string_view verb, const Step& step) {

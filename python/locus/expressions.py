@@ -20,6 +20,13 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+_COMPUTING = {
+    "abs", "cat", "clamp", "clone", "cos", "cumprod", "cumsum", "detach", "exp", "flatten", "flip", "log", "logical_not",
+    "mean", "normalize", "one_hot", "relu", "reshape", "sigmoid", "sin", "softmax", "sqrt", "squeeze", "stack", "sum",
+    "t", "tanh", "transpose", "tril", "triu", "unsqueeze",
+}  # fmt: skip
+
+
 class Use:
     """The line where a call happens: its file, its node, and the frame that is on it."""
 
@@ -95,6 +102,31 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
         return None, None
     (tensor,) = given.values()
     return next((node for node, value in nodes if value is tensor), None), tensor
+
+
+def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
+    """The one tensor on `device` that an expression is computed from, or None: `self.queue` of self.queue.clone()."""
+    found: dict[int, Any] = {}
+
+    def visit(part: ast.AST) -> None:
+        value = values.evaluate(part, frame)
+        if values.is_tensor(value):
+            if str(value.device) == device:
+                found[id(value)] = value
+        elif isinstance(part, (ast.BinOp, ast.Compare, ast.UnaryOp)):
+            for inner in _parts(part):
+                visit(inner)
+        elif isinstance(part, ast.Subscript):
+            visit(part.value)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            # A method's result is computed from its object, torch.tril(x)'s from x; what torch.eye(len(x)) makes is new.
+            if not histories.is_namespace(part.func.value):
+                visit(part.func.value)
+            elif part.args and part.func.attr in _COMPUTING:
+                visit(part.args[0])
+
+    visit(node)
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def argument_node(use: Use, tensor: Any) -> ast.AST | None:

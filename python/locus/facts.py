@@ -122,7 +122,13 @@ class _Case:
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
-        found = self.attempt("names", names.find, tensors, self.frames, rare) or names.Names()
+        # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
+        named = list(tensors)
+        for number, facts in enumerate(facts_of):
+            if facts["odd"] and nodes[number] is not None:
+                stem = self.attempt("stem", expressions.stem, nodes[number], use.frame, facts["device"])
+                named[number] = tensors[number] if stem is None else stem
+        found = self.attempt("names", names.find, named, self.frames, rare) or names.Names()
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
             if node is not None:
                 facts["expression"] = use.file.flat(node)
@@ -133,7 +139,7 @@ class _Case:
             if match is not None and match.way.holder is not None:
                 facts["owner"] = self.attempt("owner", owner_facts, match, tensors[number])
             self.attempt("edits", self.edit, number, use, nodes, found, match, steps)
-        del tensors
+        del tensors, named
 
     def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""

@@ -28,16 +28,17 @@ class Session:
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
-        import torch
-
-        from locus import facts, host_access
+        from locus import facts, forked, host_access
 
         self.bridge = load_bridge()
         facts.install_hooks()
         _watch_threads(self.bridge)
         host_access.install(self)
+        forked.install(self)
         if self.limit is not None:
-            torch.optim.optimizer.register_optimizer_step_post_hook(self._count_towards_limit)
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            register_optimizer_step_post_hook(self._count_towards_limit)
         self.bridge.start_check(self.report)
 
     def stop(self) -> None:
@@ -55,9 +56,29 @@ class Session:
         case = facts.build_case(raw)
         case["caught_by"] = caught_by
         case["replica"] = _in_replica(frame)
+        self._note_source(raw, case)
         if wanted == "raise":
             return True, ""  # the program means to catch it: no mistake of placement, a question it asks
-        return False, self.bridge.add_case(json.dumps(case), raw.get("key", 0))
+        return False, self.add_case(case, raw.get("key", 0))
+
+    def add_case(self, case: dict[str, Any], key: int = 0) -> str:
+        """Hands a case to the engine; the device where its operands belong."""
+        return self.bridge.add_case(json.dumps(case), key)
+
+    def _note_source(self, raw: dict[str, Any], case: dict[str, Any]) -> None:
+        """Whether one line made an odd operand here and its like elsewhere: a source that is not consistent."""
+        from locus import histories
+
+        for operand in raw["operands"]:
+            if not operand.get("odd") or operand.get("tensor") is None:
+                continue
+            for step in self.bridge.origin_chain(operand["tensor"]):
+                if step["placement"] == "derived" or not step["site"]:
+                    continue
+                made = self.bridge.made_at(step["site"])
+                if len(made) > 1:
+                    case["made_here"], case["made_at"] = made, histories.site_location(step["site"])
+                    return
 
     def finding_count(self) -> int:
         """How many root causes have been found so far."""

@@ -11,7 +11,7 @@ ALLOWED = {
     "engine": {"engine"},
     "report": {"report", "engine"},
     "sim": {"sim"},
-    "bridge": {"bridge", "engine", "sim"},
+    "bridge": {"bridge", "engine", "report", "sim"},
 }
 """Each room, and the rooms whose headers it may include."""
 

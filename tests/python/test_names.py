@@ -213,7 +213,21 @@ PROGRAMS = {
         "parts = {'a': [torch.ones(4)]}\nx + parts['a'][0]\n", 'parts["a"][0]', "variable", "parts['a'][0]",
     ),
     "temporary": ("x @ torch.eye(4)\n", "torch.eye(4)", "temporary", "torch.eye(4)"),
-    "temporary, computed": ("y = torch.ones(4)\nx + (y * 2)\n", "y * 2", "temporary", "y * 2"),
+    "computed from a variable": ("y = torch.ones(4)\nx + (y * 2)\n", "y", "variable", "y * 2"),
+    "computed from two": ("y, z = torch.ones(4), torch.ones(4)\nx + y * z\n", "y * z", "temporary", "y * z"),
+    "computed by a function of the program": (
+        "def f(a):\n    return torch.eye(4)[0]\ny = torch.ones(4)\nx + f(y)\n", "f(y)", "temporary", "f(y)",
+    ),
+    "computed from an attribute": (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.queue = torch.zeros(4)\n"
+        "    def forward(self, x):\n"
+        "        return x + self.queue.clone().detach()\n"
+        "net = Net()\nnet(x)\n",
+        "net.queue", "plain-attribute", "self.queue.clone().detach()",
+    ),
     "in place": ("y = torch.ones(2, 4)\nx += y\n", "y", "variable", "y"),
     "compared": ("y = torch.ones(2, 4)\n(x.abs() == y).sum()\n", "y", "variable", "y"),
     "function": ("w = torch.ones(4, 4)\nF.linear(x, w)\n", "w", "variable", "w"),

@@ -22,6 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "[--ledger] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.set_defaults(devices="2")
+    for action in parser._actions:
+        if action.dest == "devices":
+            action.help = "how many CUDA devices, 0 to 64 (default: 2)"
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
     parser.add_argument("--format", metavar="text|json", default="text", help="how to report (default: text)")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the report there instead of standard error")
