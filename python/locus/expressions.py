@@ -21,9 +21,9 @@ _OPERATORS = {
 
 
 _COMPUTING = {
-    "abs", "cat", "clamp", "clone", "cos", "cumprod", "cumsum", "detach", "exp", "flatten", "flip", "log", "logical_not",
-    "mean", "normalize", "one_hot", "relu", "reshape", "sigmoid", "sin", "softmax", "sqrt", "squeeze", "stack", "sum",
-    "t", "tanh", "transpose", "tril", "triu", "unsqueeze",
+    "abs", "clamp", "clone", "cos", "cumprod", "cumsum", "detach", "exp", "flatten", "flip", "log", "logical_not",
+    "mean", "normalize", "one_hot", "relu", "reshape", "sigmoid", "sin", "softmax", "sqrt", "squeeze", "sum", "t",
+    "tanh", "transpose", "tril", "triu", "unsqueeze",
 }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
         elif isinstance(part, ast.Subscript):
             visit(part.value)
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-            # A method's result is computed from its object, torch.tril(x)'s from x; what torch.eye(len(x)) makes is new.
+            # A method's result is computed from its object, torch.tril(x)'s from x; torch.eye(len(x)) is new.
             if not histories.is_namespace(part.func.value):
                 visit(part.func.value)
             elif part.args and part.func.attr in _COMPUTING:

@@ -135,7 +135,8 @@ class _Case:
             steps = self.attempt("history", histories.history, tensors[number]) or []
             facts["history"] = [step.facts for step in steps]
             match = found.best(number, facts["expression"])
-            self.attempt("name", self.name, facts, tensors[number], match, steps)
+            known = self.attempt("history", histories.history, named[number]) or steps
+            self.attempt("name", self.name, facts, tensors[number], match, known)
             if match is not None and match.way.holder is not None:
                 facts["owner"] = self.attempt("owner", owner_facts, match, tensors[number])
             self.attempt("edits", self.edit, number, use, nodes, found, match, steps)

@@ -453,3 +453,29 @@ def test_objects_that_run_code_are_not_run():
     target = trap.__dict__["inside"]
     match = names.find([target], places.frames_here()).best(0, None)
     assert match.name in ("trap.inside", "target")
+
+
+def test_no_operator_is_run():
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from locus import facts
+
+    seen = []
+
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    tensors = [net[0].weight, net[0].weight.grad, optimizer.state[net[0].bias]["exp_avg"], torch.ones(2)[1:]]
+    operands = [dict(argument="self", position=0, index=-1, tensor=t, odd=True, rule="same") for t in tensors]
+    with Count():
+        case = facts.build_case({"overload": "aten::add.Tensor", "device": "cuda:0", "operands": operands})
+    assert [operand["name"] for operand in case["operands"]][:2] == ["net[0].weight", "net[0].weight.grad"]
+    assert case["operands"][2]["name"] == 'Adam.state[net[0].bias]["exp_avg"]'
+    assert seen == []
