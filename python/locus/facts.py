@@ -74,7 +74,7 @@ def _empty_case(raw: dict[str, Any]) -> dict[str, Any]:
 class _Case:
     def __init__(self, raw: dict[str, Any], case: dict[str, Any], frames: list[types.FrameType]):
         self.raw, self.case, self.frames = raw, case, frames
-        self.operands: list[dict[str, Any]] = list(raw.get("operands") or [])
+        self.operands: list[dict[str, Any]] = [dict(operand) for operand in raw.get("operands") or []]  # ours to change
         self.users = places.user_frames(frames)
 
     def fill(self) -> None:
