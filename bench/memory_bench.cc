@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "locus/sim/arena.h"
 #include "locus/sim/caching_model.h"

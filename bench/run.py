@@ -81,7 +81,8 @@ def single_calls(workers: Workers, budget: Budget) -> Iterator[Row]:
     yield _row(CHECKED, "the same on the CPU", "seconds", 0.7e-6, results, "plain", "checked, CPU")
     # Against the dearer of Locus's two figures: a call on a simulated device.
     extra = {name: result.best - results["plain"].best for name, result in results.items()}
-    for name, title, bar in (("fake mode", "FakeTensorMode", 30.0), ("dispatch mode", "a TorchDispatchMode, empty", 1.0)):
+    others = (("fake mode", "FakeTensorMode", 30.0), ("dispatch mode", "a TorchDispatchMode, empty", 1.0))
+    for name, title, bar in others:
         gain = extra[name] / max(extra["checked"], 1e-9)
         shown = format_time(extra[name]), format_time(extra["checked"])
         details = _details(results, name, "plain", "checked") | {"gain on the CPU": extra[name] / extra["checked, CPU"]}
