@@ -207,6 +207,13 @@ class _Case:
             frames=self.frames, users=self.users, match=match, names=found, steps=steps,
         )  # fmt: skip
         facts["edits"] = edits.operand_edits(request)
+        made = facts["edits"].get("generator_device")
+        if made is not None and not facts["history"]:
+            # No operator makes a generator, so that the bridge knows nothing of it; the line that does is in the edit.
+            at = places.location(made["file"], made["line"], made["line"], -1, -1, "", made["old"].partition("\n")[0])
+            explicit = "Generator()" not in made["old"]
+            step = {"action": "created", "op": "Generator", "device": facts["device"], "explicit": explicit, "at": at}
+            facts["history"] = [step]
 
     def other_device(self, number: int, others: list[int]) -> str:
         """Where this operand would have to be for the call to be right."""
