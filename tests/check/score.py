@@ -38,7 +38,14 @@ class Outcome:
     text: str
     expected: list[str]
     verdict: Verdict
+    mended: bool = False
+    """The first edit of each finding, all applied: the program runs to its end without the checker."""
     trouble: str | None = None
+
+    @property
+    def right(self) -> bool:
+        """Blamed on a line that is known to be the cause, or on another whose edit mends the program all the same."""
+        return self.verdict.blamed or self.mended
 
 
 class RefusedMutants:
@@ -60,6 +67,31 @@ class RefusedMutants:
         VERDICTS.write_text(json.dumps(self.known))
 
 
+def apply_fixes(text: str, findings: list[dict], path: Path) -> str | None:
+    """The program with the first edit of each finding; None where a finding has none, or one for another text."""
+    edits: dict[int, tuple[str, str]] = {}
+    lines = text.splitlines()
+    for finding in findings:
+        fix = next(iter(finding["fixes"]), None)
+        if fix is None or Path(fix["file"]).name != path.name or not 1 <= fix["line"] <= len(lines):
+            return None
+        old = fix["old"].splitlines()
+        if old and old != lines[fix["line"] - 1 : fix["line"] - 1 + len(old)]:
+            return None
+        edits[fix["line"]] = (fix["old"], fix["new"])
+    for line in sorted(edits, reverse=True):
+        old, new = edits[line]
+        first = line - 1 if old else line  # without an old text: a line to insert below
+        lines[first : first + len(old.splitlines())] = new.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def mends(runner: ForkRunner, path: Path, findings: list[dict]) -> bool:
+    """Whether the suggested edits make a program that PyTorch runs to its end."""
+    text = apply_fixes(path.read_text(), findings, path) if findings else None
+    return text is not None and runner.run_source(text, simulate=DEVICES, deadline=DEADLINE).code == 0
+
+
 def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[Outcome]:
     """Every marked mistake of the buggy programs."""
     for path in programs("buggy"):
@@ -69,6 +101,7 @@ def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[O
         checked = check(runner, path)
         findings = checked.report["findings"] if checked.report else []
         trouble = None if checked.report else checked.result.describe()[-800:]
+        mended = mends(runner, path, findings)
         for mistake in read_mistakes(source):
             verdict = judge(findings, path, mistake.accepted_lines, mistake.reasons)
             text = source.splitlines()[mistake.line - 1].split("  # ")[0].strip()
@@ -79,6 +112,7 @@ def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[O
                 text,
                 mistake.reasons,
                 verdict,
+                mended,
                 trouble,
             )
 
@@ -99,9 +133,9 @@ def score_mutants(runner: ForkRunner, folder: str, every: int = 1, only: list[st
                 continue
             checked = check(runner, path)
             trouble = None if checked.report else checked.result.describe()[-800:]
-            verdict = judge(
-                checked.report["findings"] if checked.report else [], path, mutant.accepted_lines, mutant.expected
-            )
+            findings = checked.report["findings"] if checked.report else []
+            verdict = judge(findings, path, mutant.accepted_lines, mutant.expected)
+            mended = mends(runner, path, findings)
             yield Outcome(
                 f"{origin.parent.name}/{path.name}",
                 mutant.kind,
@@ -109,6 +143,7 @@ def score_mutants(runner: ForkRunner, folder: str, every: int = 1, only: list[st
                 mutant.new.strip(),
                 mutant.expected,
                 verdict,
+                mended,
                 trouble,
             )
     refused.save()
@@ -116,23 +151,30 @@ def score_mutants(runner: ForkRunner, folder: str, every: int = 1, only: list[st
 
 def percentages(outcomes: list[Outcome]) -> str:
     total = len(outcomes) or 1
-    parts = [(word, sum(getattr(o.verdict, word) for o in outcomes)) for word in ("found", "blamed", "reason")]
-    return f"{len(outcomes)} mistakes: " + ", ".join(f"{word} {100 * n / total:.1f} % ({n})" for word, n in parts)
+    counts = {
+        "found": sum(o.verdict.found for o in outcomes),
+        "blamed": sum(o.verdict.blamed for o in outcomes),
+        "reason": sum(o.verdict.reason for o in outcomes),
+        "mended": sum(o.mended for o in outcomes),
+        "blamed or mended": sum(o.right for o in outcomes),
+    }
+    return f"{len(outcomes)} mistakes: " + ", ".join(
+        f"{word} {100 * n / total:.1f} % ({n})" for word, n in counts.items()
+    )
 
 
 def summary(title: str, outcomes: list[Outcome]) -> str:
     lines = [f"{title}: {percentages(outcomes)}"]
     for outcome in outcomes:
-        if not outcome.verdict.reason:
-            what = (
-                "NOT FOUND" if not outcome.verdict.found else "NOT BLAMED" if not outcome.verdict.blamed else "REASON"
-            )
-            lines.append(
-                f"  {what:10} {outcome.name}:{outcome.line} {outcome.kind} [{outcome.expected[0]}] {outcome.text[:99]}"
-            )
-            lines.append(f"             {outcome.verdict}")
-            if outcome.trouble:
-                lines.append("             no report: " + outcome.trouble.strip().splitlines()[-1])
+        if outcome.verdict.reason or outcome.mended:
+            continue
+        verdict = outcome.verdict
+        what = "NOT FOUND" if not verdict.found else "NOT BLAMED" if not verdict.blamed else "REASON"
+        where = f"{outcome.name}:{outcome.line}"
+        lines.append(f"  {what:10} {where} {outcome.kind} [{outcome.expected[0]}] {outcome.text[:99]}")
+        lines.append(f"             {verdict}")
+        if outcome.trouble:
+            lines.append("             no report: " + outcome.trouble.strip().splitlines()[-1])
     for kind in sorted({o.kind for o in outcomes}):
         lines.append(f"  {kind:24} {percentages([o for o in outcomes if o.kind == kind])}")
     return "\n".join(lines)
@@ -168,6 +210,7 @@ def main() -> int:
                 found=o.verdict.found,
                 blamed=o.verdict.blamed,
                 reason=o.verdict.reason,
+                mended=o.mended,
                 trouble=o.trouble,
             )
             for o in outcomes
