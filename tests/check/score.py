@@ -86,10 +86,22 @@ def apply_fixes(text: str, findings: list[dict], path: Path) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def mends(runner: ForkRunner, path: Path, findings: list[dict]) -> bool:
-    """Whether the suggested edits make a program that PyTorch runs to its end."""
-    text = apply_fixes(path.read_text(), findings, path) if findings else None
-    return text is not None and runner.run_source(text, simulate=DEVICES, deadline=DEADLINE).code == 0
+def mends(runner: ForkRunner, path: Path, findings: list[dict], rounds: int = 4) -> bool:
+    """Whether the suggested edits, made and made again, give a program that PyTorch runs to its end."""
+    text = path.read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        mended = Path(folder) / path.name
+        for _ in range(rounds):  # two edits of one line can't both be made at once
+            changed = apply_fixes(text, findings, path) if findings else None
+            if changed is None or changed == text:
+                return False
+            text = changed
+            mended.write_text(text)
+            if runner.run(mended, simulate=DEVICES, deadline=DEADLINE).code == 0:
+                return True
+            checked = check(runner, mended)
+            findings = checked.report["findings"] if checked.report else []
+    return False
 
 
 def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[Outcome]:
