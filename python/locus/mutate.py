@@ -234,7 +234,7 @@ def _dot_before(program: _Program, attribute: ast.Attribute) -> int:
 def _reasons_of_move(program: _Program, call: ast.Call) -> list[str]:
     receiver = call.func.value
     text = program.text(receiver)
-    destination = " ".join(program.text(a) for a in call.args)
+    destination = program.text(call.args[0]) if call.args else ""
     if call.func.attr == "cpu" or destination in ('"cpu"', "'cpu'"):
         packing = any(isinstance(a, ast.Call) and "pack_padded" in ast.unparse(a.func) for a in program.ancestors(call))
         first = ["lengths-must-be-cpu"] if packing else ["host-access"]
@@ -291,6 +291,8 @@ def _drop_keyword(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, st
                 [*_TENSOR, "loss-weight", "gradient", "optimizer-state", "other", "plain-container"],
                 "drop-device",
             )
+        if any(other.arg == "generator" for other in node.keywords):
+            expected = [*expected, "generator"]
         yield _mutant(program, node, kind, edit, expected, _target_of(program, node))
         value = keyword.value
         if isinstance(value, ast.Attribute) and value.attr == "device" and ast.unparse(value.value) != "torch":
