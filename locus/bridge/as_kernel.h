@@ -15,7 +15,7 @@ namespace locus::bridge {
 class AsKernel {
  public:
   explicit AsKernel(const at::Tensor& anchor)
-      : device_(anchor.device().index()),
+      : device_(anchor.device().is_cuda() ? anchor.device().index() : t_current_device),
         scope_(device_),
         below_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey)) {}
 

@@ -49,11 +49,30 @@ class Judge {
 
   /// Raises for wrong_devices() in PyTorch's words.
   [[noreturn]] void raise_devices() {
+    const std::string& name = schema_.name();
+    if (name == "aten::convolution" || name == "aten::_convolution") raise_convolution();
+    if (name == "aten::masked_fill_" || name == "aten::masked_fill") {
+      TORCH_CHECK(tensor(0).device() == tensor(1).device(), "expected self and mask to be on the same device, but got mask on ",
+                  tensor(1).device(), " and self on ", tensor(0).device());
+    }
     if (plan_.rule.kind == RuleKind::kExact) raise_exact();
     raise_iterator();
   }
 
  private:
+  const Tensor& tensor(size_t position) const { return stack_[base_ + position].toTensor(); }
+
+  /// Convolutions compare type names before anything else.
+  [[noreturn]] void raise_convolution() {
+    const Tensor &input = tensor(0), &weight = tensor(1);
+    const bool same = input.device() == weight.device();
+    const char* who = same ? "bias" : "weight";
+    const Tensor& other = same && stack_[base_ + 2].isTensor() ? tensor(2) : weight;
+    TORCH_CHECK(false, "Input type (", input.toString(), ") and ", who, " type (", other.toString(), ") should be the same",
+                input.device().is_cpu() ? " or input should be a MKLDNN tensor and " : "",
+                input.device().is_cpu() ? who : "", input.device().is_cpu() ? " is a dense tensor" : "");
+  }
+
   template <class Visit>
   void each_ruled(Visit&& visit) {
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {

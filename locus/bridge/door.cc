@@ -46,7 +46,7 @@ std::unordered_map<uint64_t, std::unique_ptr<Verdict>>& verdicts() {
 }
 constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listing; repeats share one verdict
 
-thread_local bool t_reporting = false;
+LOCUS_THREAD_LOCAL bool t_reporting = false;
 
 OriginId origin_of_tensor(const Tensor& t) {
   return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;
@@ -209,6 +209,7 @@ class OriginNote {
 void check_pending(const Call& call) {
   for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
     const IValue& value = call.stack[call.base + i];
+    if (call.plan.arguments[i].written) continue;  // written, not read: the next copy into the same buffer, say
     if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().device().is_cpu()) continue;
     check_host_read(call.plan.name, value.toTensor(), static_cast<int>(i));
   }

@@ -1,5 +1,6 @@
 // Softmax that reads half precision and writes single: CUDA has it in one operator, the CPU in two.
 #include <ATen/core/Tensor.h>
+#include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/_softmax.h>
@@ -21,8 +22,12 @@ Tensor forward(const Tensor& self, int64_t dim, bool half_to_float) {
   return kernel.out_as_is(Function(half_to_float ? input.to(at::kFloat) : input, dim, false));
 }
 
-template <Tensor (*Function)(const Tensor&, const Tensor&, int64_t, at::ScalarType)>
+template <Tensor (*Function)(const Tensor&, const Tensor&, int64_t, at::ScalarType), bool kLog>
 Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType input_type) {
+  if (grad.device() != output.device()) {
+    c10::impl::common_device_check_failure(
+        grad.device(), output, kLog ? "wrapper_CUDA__log_softmax_backward_data" : "wrapper_CUDA__softmax_backward_data", "output");
+  }
   AsKernel kernel(grad);
   const Tensor result = Function(kernel.in(grad), kernel.in(output), dim, grad.scalar_type());
   return kernel.out_as_is(result.scalar_type() == input_type ? result : result.to(input_type));
@@ -33,8 +38,8 @@ Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scala
 void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
   library.impl("_softmax", &forward<&at::_softmax>);
   library.impl("_log_softmax", &forward<&at::_log_softmax>);
-  library.impl("_softmax_backward_data", &backward<&at::_softmax_backward_data>);
-  library.impl("_log_softmax_backward_data", &backward<&at::_log_softmax_backward_data>);
+  library.impl("_softmax_backward_data", &backward<&at::_softmax_backward_data, false>);
+  library.impl("_log_softmax_backward_data", &backward<&at::_log_softmax_backward_data, true>);
   for (const char* name : {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}) done.insert(name);
 }
 

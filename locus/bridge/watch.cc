@@ -22,7 +22,11 @@ struct NodeSite {
 constexpr size_t kNodeSites = size_t{1} << 17;
 std::array<NodeSite, kNodeSites> g_node_sites;
 
-uint64_t node_tag(uint64_t thread, uint64_t sequence) { return engine::mix((thread << 48) ^ sequence) | 1; }
+/// Nodes that are alive together have numbers in a row: they never share an entry.
+NodeSite& node_site(uint64_t thread, uint64_t sequence) {
+  return g_node_sites[(sequence + engine::mix(thread)) & (kNodeSites - 1)];
+}
+uint64_t node_tag(uint64_t thread, uint64_t sequence) { return (thread << 48) ^ (sequence + 1); }
 
 constexpr size_t kCountedOrigins = size_t{1} << 16;  // later ones are not counted: a program has fewer lines
 std::array<std::atomic<int64_t>, kCountedOrigins> g_made{};
@@ -77,8 +81,8 @@ int64_t made_count(engine::OriginId origin) noexcept {
 void note_forward_site(uint64_t first, uint64_t last, engine::SiteId site) noexcept {
   const uint64_t thread = at::RecordFunction::currentThreadId();
   for (uint64_t sequence = first; sequence < last; ++sequence) {
+    NodeSite& entry = node_site(thread, sequence);
     const uint64_t tag = node_tag(thread, sequence);
-    NodeSite& entry = g_node_sites[tag & (kNodeSites - 1)];
     entry.site.store(site, std::memory_order_relaxed);
     entry.tag.store(tag, std::memory_order_release);
   }
@@ -88,7 +92,7 @@ engine::SiteId forward_site_of_current_node() noexcept {
   const auto node = torch::autograd::get_current_node();
   if (node == nullptr) return 0;
   const uint64_t tag = node_tag(NodeFields::thread(*node), node->sequence_nr());
-  const NodeSite& entry = g_node_sites[tag & (kNodeSites - 1)];
+  const NodeSite& entry = node_site(NodeFields::thread(*node), node->sequence_nr());
   return entry.tag.load(std::memory_order_acquire) == tag ? entry.site.load(std::memory_order_relaxed) : 0;
 }
 

@@ -35,13 +35,21 @@ class _Found(NamedTuple):
 
 
 # By identity: equal code of two files is one key to a dict. The code is kept, so that its id stays its own.
-_cache: dict[tuple[int, int], tuple[types.CodeType, _Found]] = {}
+_cache: dict[tuple[int, int, type], tuple[types.CodeType, _Found]] = {}
 
 
-def find_handler(frame: types.FrameType | None = None) -> tuple[str, places.Location | None]:
+_asked: type[BaseException] = RuntimeError
+"""The error in question. Asked with the GIL held and answered at once, so that one variable will do."""
+
+
+def find_handler(
+    frame: types.FrameType | None = None, error: type[BaseException] = RuntimeError
+) -> tuple[str, places.Location | None]:
     """("raise", place of the handler) where the program means to catch the error of the call that `frame` is in;
     else ("go-on", the handler that would have got it, or None). Never raises.
     """
+    global _asked
+    _asked = error
     try:
         frames = list(places.walk(frame)) if frame is not None else places.frames_here()
         users = [one for one in frames if places.is_user_file(one.f_code.co_filename)]
@@ -62,7 +70,7 @@ def _decide(frames: list[types.FrameType]) -> tuple[str, places.Location | None]
 
 
 def _look(frame: types.FrameType) -> _Found:
-    key = (id(frame.f_code), frame.f_lasti)
+    key = (id(frame.f_code), frame.f_lasti, _asked)
     if key not in _cache:
         if len(_cache) >= _MAX_CACHED:
             _cache.clear()
@@ -124,7 +132,7 @@ def _belongs(file: source.Source, node: ast.AST, scope: ast.AST) -> bool:
 
 
 def _handler_for(statement: ast.Try, frame: types.FrameType) -> ast.ExceptHandler | None:
-    """The first `except` that gets a RuntimeError, unless it only passes it on."""
+    """The first `except` that gets the error, unless it only passes it on."""
     for handler in statement.handlers:
         if handler.type is None or _matches(handler.type, frame):
             return None if _passes_on(handler) else handler
@@ -139,7 +147,7 @@ def _passes_on(handler: ast.ExceptHandler) -> bool:
 
 
 def _matches(node: ast.AST, frame: types.FrameType) -> bool:
-    """Whether a class, or one of a tuple of them, catches RuntimeError."""
+    """Whether a class, or one of a tuple of them, catches the error in question."""
     if isinstance(node, ast.Tuple):
         return any(_matches(element, frame) for element in node.elts)
     return _catches(values.evaluate(node, frame))
@@ -148,7 +156,7 @@ def _matches(node: ast.AST, frame: types.FrameType) -> bool:
 def _catches(value: object) -> bool:
     if isinstance(value, tuple):
         return any(_catches(element) for element in value)
-    return isinstance(value, type) and issubclass(RuntimeError, value) and issubclass(value, BaseException)
+    return isinstance(value, type) and issubclass(_asked, value) and issubclass(value, BaseException)
 
 
 def _expects(call: ast.Call, frame: types.FrameType) -> bool:

@@ -11,7 +11,7 @@ _installed = False
 
 
 def install(session: Any) -> None:
-    """Wraps Tensor.numpy, once a process."""
+    """Wraps Tensor.numpy and Tensor.tolist, once a process."""
     global _installed
     if _installed:
         return
@@ -33,6 +33,16 @@ def install(session: Any) -> None:
         return original(self, *arguments, **options)
 
     torch.Tensor.numpy = numpy
+
+    original_list = torch.Tensor.tolist
+
+    @functools.wraps(original_list)
+    def tolist(self: Any) -> Any:
+        if not self.is_cuda and session.bridge is not None and session.bridge.door_is_open():
+            session.bridge.check_host_read(self)
+        return original_list(self)
+
+    torch.Tensor.tolist = tolist
 
 
 def _raw(bridge: Any, tensor: Any, kind: str) -> dict[str, Any]:

@@ -50,8 +50,9 @@ class Session:
         """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
         from locus import facts, handlers
 
-        frame = sys._getframe(1)
-        wanted, caught_by = handlers.find_handler(frame)
+        frame = sys._getframe().f_back  # none on autograd's own threads
+        error = TypeError if raw["kind"] == "host-access" else RuntimeError
+        wanted, caught_by = handlers.find_handler(frame, error) if frame is not None else ("go-on", None)
         raw["caught_by"] = caught_by
         case = facts.build_case(raw)
         case["caught_by"] = caught_by
