@@ -135,26 +135,15 @@ class OriginNote {
  public:
   OriginNote(const OperatorPlan& plan, engine::SiteId site) : plan_(plan), site_(site) {}
 
-  /// Before the call: the first operand's history is the result's.
+  /// Before the call: the result's history is that of the operand that was put where it is, else of the first one.
   void look_at_operands(const Stack& stack, size_t base) {
-    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+    for (size_t i = 0; i < plan_.arguments.size() && !from_moved_; ++i) {
       const IValue& value = stack[base + i];
-      if (plan_.arguments[i].kind == ArgumentKind::kTensor && value.isTensor() && value.toTensor().defined()) {
-        const Tensor& t = value.toTensor();
-        has_operand_ = true;
-        source_device_ = t.device();
-        parent_ = origin_of_tensor(t);
-        return;
-      }
-      if (plan_.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
+      if (plan_.arguments[i].kind == ArgumentKind::kTensor && value.isTensor()) {
+        look_at(value.toTensor());
+      } else if (plan_.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
         const auto list = value.toTensorList();
-        if (list.empty()) continue;
-        const Tensor t = list.get(0);
-        if (!t.defined()) continue;
-        has_operand_ = true;
-        source_device_ = t.device();
-        parent_ = origin_of_tensor(t);
-        return;
+        if (!list.empty()) look_at(list.get(0));
       }
     }
   }
@@ -169,6 +158,16 @@ class OriginNote {
   }
 
  private:
+  void look_at(const Tensor& t) {
+    if (!t.defined()) return;
+    const OriginId origin = origin_of_tensor(t);
+    from_moved_ = origins().at(engine::root_of(origins(), origin)).placement == Placement::kMoved;
+    if (has_operand_ && !from_moved_) return;
+    has_operand_ = true;
+    source_device_ = t.device();
+    parent_ = origin;
+  }
+
   void note(const Tensor& t) {
     if (!t.defined() || !t.has_storage()) return;
     const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -201,6 +200,7 @@ class OriginNote {
   const OperatorPlan& plan_;
   engine::SiteId site_;
   bool has_operand_ = false;
+  bool from_moved_ = false;
   Device source_device_{c10::kCPU};
   OriginId parent_ = 0;
 };

@@ -179,7 +179,8 @@ int install_kernels() {
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
   static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",
                                                               "convolution_overrideable", "_grouped_mm", "_chunk_cat",
-                                                              "_chunk_cat.out", "split_with_sizes_copy.out"};
+                                                              "_chunk_cat.out", "split_with_sizes_copy.out",
+                                                              "ldexp.Tensor", "ldexp.out", "ldexp_"};
   int count = static_cast<int>(done.size());
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {

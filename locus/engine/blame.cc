@@ -37,12 +37,12 @@ bool on_purpose(const Operand& o) {
   return step != nullptr && step->is_explicit && step->device == o.device;
 }
 
-/// How strongly an operand's device is meant, to find the side that is right.
+/// How strongly an operand's device is meant, to find the side that is right. A CPU tensor that nobody put there comes
+/// last, a parameter too: everything starts on the CPU, and nothing gets to a CUDA device by default.
 int weight(const Operand& o) {
-  const bool meant = on_purpose(o);
-  if (is_registered(o)) return meant ? 4 : 1;
-  if (o.written) return meant ? 3 : 1;
-  return meant ? 2 : 0;
+  if (on_purpose(o)) return is_registered(o) ? 6 : o.written ? 5 : 4;
+  if (is_cpu(o.device)) return 0;
+  return is_registered(o) ? 3 : o.written ? 2 : 1;
 }
 
 class Blame {
@@ -103,8 +103,7 @@ class Blame {
     std::string right;
     for (const Operand& o : case_.operands) {
       if (!takes_part(o)) continue;
-      // Among equals a CUDA device is right: nothing gets there by default.
-      const int strength = 2 * weight(o) + (is_cpu(o.device) ? 0 : 1);
+      const int strength = 2 * weight(o) + (is_cpu(o.device) ? 0 : 1);  // among equals a CUDA device is right
       if (strength > best) {
         best = strength;
         right = o.device;
@@ -204,7 +203,7 @@ class Blame {
         return k;
       }
       case Code::kReplicaPinned: {
-        static constexpr std::initializer_list<const char*> k = {"register_buffer", "move_at_use", "factory_device"};
+        static constexpr std::initializer_list<const char*> k = {"register_buffer", "factory_device", "move_at_use"};
         return k;
       }
       case Code::kCache: {
@@ -281,6 +280,9 @@ class Blame {
     const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
     if (code_ == Code::kInconsistentSource && case_.made_at.has_value()) {
       finding_.cause = *case_.made_at;
+    } else if (code_ == Code::kOptimizerState && o != nullptr && !has_action(*o, "loaded") && o->owner.has_value() &&
+               o->owner->moved_at.has_value()) {
+      finding_.cause = *o->owner->moved_at;  // the move that left the state behind
     } else if (!finding_.fixes.empty()) {
       finding_.cause = location_of(finding_.fixes.front());
     } else if (placed != nullptr && placed->at.line > 0 && blames_origin()) {

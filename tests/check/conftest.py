@@ -16,6 +16,13 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    from known_misses import KNOWN_MISSES
+
+    for item in items:
+        test, _, program = item.name.partition("[")
+        reason = KNOWN_MISSES.get(test, {}).get(program.rstrip("]"))
+        if reason and item.path.name == "test_buggy.py":
+            item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
     if "slow" in (config.option.markexpr or "") or os.environ.get("TEST_ALL"):
         return
     for item in items:

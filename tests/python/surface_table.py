@@ -9,6 +9,13 @@ MAY_REFUSE lists the names that need a card or a driver; those may say "not simu
 _tensor_types = ["BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short"]
 _storages = [*_tensor_types, "ComplexDouble", "ComplexFloat"]
 
+GRAPH_HOOKS = (
+    "register_graph_capture_start_hook",
+    "register_graph_capture_end_hook",
+    "register_graph_instantiate_hook",
+    "register_graph_destroy_hook",
+)
+
 CUDA = {
     **{
         f"{t}Tensor": (
@@ -73,7 +80,10 @@ CUDA = {
     "get_rng_state_all": ("torch.cuda.get_rng_state_all()", "len(r) == 2"),
     "get_stream_from_external": ("torch.cuda.get_stream_from_external(torch.cuda.Stream().cuda_stream)", "r.query()"),
     "get_sync_debug_mode": ("torch.cuda.get_sync_debug_mode()", "r == 0"),
+    "export_dot": ("torch.cuda.export_dot(None, '/nowhere')", "False"),
+    "export_graph_data": ("torch.cuda.export_graph_data(None)", "False"),
     "graph": ("torch.cuda.graph(None)", "hasattr(r, '__enter__')"),
+    "graph_annotations": ("torch.cuda.graph_annotations", "r is not None"),
     "graph_pool_handle": ("torch.cuda.graph_pool_handle()", "r is not None"),
     "graphs": ("torch.cuda.graphs.is_current_stream_capturing()", "r is False"),
     "has_half": ("torch.cuda.has_half", "r is True"),
@@ -198,14 +208,26 @@ MODULES = {
         "profile": ("profiler.profile()", "hasattr(r, '__enter__')"),
     },
     "torch.cuda.graphs": {
-        name: CUDA[name]
-        for name in ("is_current_stream_capturing", "graph_pool_handle", "CUDAGraph", "graph", "make_graphed_callables")
+        **{
+            name: CUDA[name]
+            for name in (
+                "is_current_stream_capturing",
+                "graph_pool_handle",
+                "CUDAGraph",
+                "graph",
+                "make_graphed_callables",
+                "export_dot",
+                "export_graph_data",
+            )
+        },
+        **{name: (f"torch.cuda.graphs.{name}(print)", "False") for name in GRAPH_HOOKS},
     },
     "torch.cuda.nccl": {
         name: (f"nccl.{name}([x, x.to('cuda:1')])", "r is None")
         for name in ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
     },
     "torch.cuda.gds": {
+        "is_available": ("gds.is_available()", "isinstance(r, bool)"),
         "gds_register_buffer": ("gds.gds_register_buffer(x.untyped_storage())", "False"),
         "gds_deregister_buffer": ("gds.gds_deregister_buffer(x.untyped_storage())", "False"),
         "GdsFile": ("gds.GdsFile('/nowhere', 0)", "False"),
@@ -243,6 +265,9 @@ ACCELERATOR = {
 }
 
 MAY_REFUSE = {
+    *GRAPH_HOOKS,
+    "export_dot",
+    "export_graph_data",
     "CUDAGraph",
     "CUDAPluggableAllocator",
     "GreenContext",

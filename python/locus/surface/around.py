@@ -110,8 +110,16 @@ def _let_backward_threads_finish() -> None:
         time.sleep(0.005)
 
 
+def _install_script() -> None:
+    """TorchScript must not compile kernels for a chip that is not there (CUDA builds would)."""
+    import torch
+
+    torch._C._jit_override_can_fuse_on_gpu(False)
+
+
 def install() -> None:
     """Quiets everything that would look for a real GPU."""
+    _install_script()
     atexit.register(_let_backward_threads_finish)
     _install_compile()
     _install_profiler()
