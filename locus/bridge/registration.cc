@@ -226,6 +226,13 @@ int install_kernels() {
     override_in(aten_sparse, DispatchKey::SparseCUDA, DispatchKey::SparseCPU);
     override_in(aten_compressed, DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
   }
+  // Collectives follow the tensors' pointers on the host: refused by name before they do.
+  static auto* collectives = new torch::Library(torch::Library::IMPL, "c10d", DispatchKey::CUDA, __FILE__, __LINE__);
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name.compare(0, 6, "c10d::") != 0) continue;
+    const std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    collectives->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
+  }
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());
   sparse->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
   compressed->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
