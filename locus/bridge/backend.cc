@@ -19,8 +19,8 @@
 namespace locus::bridge {
 
 std::atomic<sim::Machine*> g_machine{nullptr};
-LOCUS_THREAD_LOCAL int t_current_device = 0;
-LOCUS_THREAD_LOCAL int t_kernel_device = -1;
+thread_local int t_current_device = 0;
+thread_local int t_kernel_device = -1;
 
 namespace {
 

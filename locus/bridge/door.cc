@@ -46,7 +46,7 @@ std::unordered_map<uint64_t, std::unique_ptr<Verdict>>& verdicts() {
 }
 constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listing; repeats share one verdict
 
-LOCUS_THREAD_LOCAL bool t_reporting = false;
+thread_local bool t_reporting = false;
 
 OriginId origin_of_tensor(const Tensor& t) {
   return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;

@@ -159,8 +159,8 @@ std::array<std::atomic<const char*>, 1 << 16> g_operator_names{};
 
 }  // namespace
 
-LOCUS_THREAD_LOCAL engine::OperatorId t_operator = 0;
-LOCUS_THREAD_LOCAL engine::SiteId t_site = 0;
+thread_local engine::OperatorId t_operator = 0;
+thread_local engine::SiteId t_site = 0;
 
 engine::SiteTable& sites() {
   static auto* table = new engine::SiteTable;

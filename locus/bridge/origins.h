@@ -47,9 +47,9 @@ constexpr std::uint64_t with_origin(std::uint64_t label, engine::OriginId origin
   return (label & ~std::uint64_t{0xffffffff}) | origin;
 }
 /// The user's line that the check door has found for the call in progress on this thread; 0: not looked up.
-extern LOCUS_THREAD_LOCAL engine::SiteId t_site;
+extern thread_local engine::SiteId t_site;
 /// Operator that the calling thread's kernel belongs to, as a number of operator_name().
-extern LOCUS_THREAD_LOCAL engine::OperatorId t_operator;
+extern thread_local engine::OperatorId t_operator;
 class OperatorScope {
  public:
   explicit OperatorScope(engine::OperatorId number) : outer_(t_operator) { t_operator = number; }

@@ -12,18 +12,15 @@
 
 namespace locus::bridge {
 
-// Initial-exec: one instruction instead of a call on the hot path; the few bytes fit the loader's reserve.
-#define LOCUS_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) thread_local
-
 /// The machine under simulation; nullptr until simulate(). Never freed: tensors may outlive everything.
 extern std::atomic<sim::Machine*> g_machine;
 inline sim::Machine& machine() { return *g_machine.load(std::memory_order_acquire); }
 inline bool simulating() { return g_machine.load(std::memory_order_acquire) != nullptr; }
 
 /// Device that `device="cuda"` means on this thread.
-extern LOCUS_THREAD_LOCAL int t_current_device;
+extern thread_local int t_current_device;
 /// Device whose kernel runs on this thread now, or -1: the CPU allocator then hands out device memory.
-extern LOCUS_THREAD_LOCAL int t_kernel_device;
+extern thread_local int t_kernel_device;
 
 /// Marks the calling thread as running a kernel of `device`, for the lifetime of the object.
 class KernelScope {
