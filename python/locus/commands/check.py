@@ -47,15 +47,16 @@ def execute(arguments: argparse.Namespace) -> int:
     simulation.simulate(options.devices, options.memory_bytes, options.rng)
     session = Session(target.name, target.arguments, limit)
     session.start()
-    exit_code = 0
     try:
         exit_code = runner.run(target, ends_quietly=StopAfterSteps)
+    except UsageError:
+        session.stop()  # nothing ran: there is nothing to report
+        raise
     except SystemExit as stop:
         exit_code = _exit_code(stop)
-    finally:
-        session.stop()
-        _flush()
-        _write(session, arguments, exit_code)
+    session.stop()
+    _flush()
+    _write(session, arguments, exit_code)
     return 1 if session.finding_count() else exit_code
 
 
