@@ -14,6 +14,8 @@ GRAPH_HOOKS = (
     "register_graph_capture_end_hook",
     "register_graph_instantiate_hook",
     "register_graph_destroy_hook",
+    "register_graph_replay_end_hook",
+    "register_graph_replay_start_hook",
 )
 
 CUDA = {

@@ -36,6 +36,8 @@ NOT_SIMULATED: dict[str, str] = {
     "torch.cuda.graphs.register_graph_capture_end_hook": _EAGER,
     "torch.cuda.graphs.register_graph_instantiate_hook": _EAGER,
     "torch.cuda.graphs.register_graph_destroy_hook": _EAGER,
+    "torch.cuda.graphs.register_graph_replay_end_hook": _EAGER,
+    "torch.cuda.graphs.register_graph_replay_start_hook": _EAGER,
     "torch.accelerator.Graph": _EAGER,
     "torch.cuda.MemPool": _POOL,
     "torch.cuda.MemPoolContext": _POOL,
