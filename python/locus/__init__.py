@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from locus import errors
     from locus.looking import history, where
+    from locus.placing import last_placement, place
     from locus.simulation import simulate
 
 __version__ = "0.1.0"
 """The version of Locus."""
 
-__all__ = ["__version__", "errors", "history", "simulate", "where"]
+__all__ = ["__version__", "errors", "history", "last_placement", "place", "simulate", "where"]
 
 # Public name -> the module that defines it; loaded at first use, so that `import locus` stays cheap.
 _LAZY = {
@@ -24,6 +25,8 @@ _LAZY = {
     "errors": "locus.errors",
     "where": "locus.looking",
     "history": "locus.looking",
+    "place": "locus.placing",
+    "last_placement": "locus.placing",
 }
 
 
