@@ -15,6 +15,7 @@
 #include "locus/bridge/findings.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/real.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -148,7 +149,8 @@ class OriginNote {
     }
   }
 
-  void note(const IValue& value) {
+  void note(const IValue& value, size_t number) {
+    aliased_ = number < 32 && (plan_.aliases >> number & 1) != 0;
     if (value.isTensor()) {
       note(value.toTensor());
     } else if (value.isTensorList()) {
@@ -172,6 +174,11 @@ class OriginNote {
     if (!t.defined() || !t.has_storage()) return;
     const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     const OriginId known = origin_of(storage);
+    if (is_kept_by_address(storage)) {
+      // The address may have been another tensor's: only a result that is an argument keeps what is known of it.
+      if (aliased_ && known != 0) return;
+      return set_origin(storage, make(t));
+    }
     // Device memory was labelled when it was taken, by the operator alone; that label gives way to a full one.
     if (known != 0 && (known == parent_ || origins().at(known).parent != 0 || origins().at(known).complete)) return;
     set_origin(storage, make(t));
@@ -201,6 +208,7 @@ class OriginNote {
   engine::SiteId site_;
   bool has_operand_ = false;
   bool from_moved_ = false;
+  bool aliased_ = false;
   Device source_device_{c10::kCPU};
   OriginId parent_ = 0;
 };
@@ -250,7 +258,9 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     return op.redispatchBoxed(next, stack);
   }
   const OperatorPlan& plan = plan_of(op);
+  const bool judging = g_judging.load(std::memory_order_relaxed);
   if (plan.decomposes) {
+    if (!judging) return op.redispatchBoxed(next, stack);
     // A composite with a check of its own (LSTM, attention): judged here, its parts come back to the door.
     const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
     Violation violation;
@@ -265,17 +275,27 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   SiteScope site(current_site());
   Violation violation;
-  if (plan.tensors > 1 && find_violation(call, &violation)) report_and_move(call, violation);
-  if (plan.generator >= 0) check_generator(call);
-  check_pending(call);
+  if (judging) {
+    if (plan.tensors > 1 && find_violation(call, &violation)) report_and_move(call, violation);
+    if (plan.generator >= 0) check_generator(call);
+    check_pending(call);
+  }
   OriginNote origin(plan, t_site);
   origin.look_at_operands(*stack, call.base);
   const uint64_t sequence = at::sequence_number::peek();
-  op.redispatchBoxed(next, stack);
+  if (on_real_devices() && (plan.moves || plan.copies || plan.synchronises)) {
+    const RealCrossing crossing(call);
+    op.redispatchBoxed(next, stack);
+    crossing.note(*stack);
+  } else {
+    op.redispatchBoxed(next, stack);
+  }
   const uint64_t after = at::sequence_number::peek();
   if (after != sequence) note_forward_site(sequence, after, t_site);
   const size_t returns = op.schema().returns().size();
-  for (size_t i = stack->size() - returns; i < stack->size(); ++i) origin.note((*stack)[i]);
+  for (size_t i = stack->size() - returns; i < stack->size(); ++i) {
+    origin.note((*stack)[i], i + returns - stack->size());
+  }
 }
 
 /// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
@@ -322,6 +342,7 @@ void check_host_read(const std::string& op, const Tensor& t, int argument) {
 
 void open_door(bool open) {
   c10::impl::tls_set_dispatch_key_included(kCheckKey, open);
+  if (on_real_devices()) follow_memory(open);
 }
 
 uint64_t calls_seen() { return g_calls.load(); }
@@ -351,7 +372,10 @@ void report_and_move(const Call& call, const Violation& violation) {
     verdict = add_verdict(key, decision.raise, decision.device);
   }
   verdict->count.fetch_add(1, std::memory_order_relaxed);
-  if (verdict->raise) raise_violation(call, violation);
+  if (verdict->raise) {
+    if (on_real_devices()) return;  // the card has its own word on it
+    raise_violation(call, violation);
+  }
   move_operands(call, violation, verdict->device);
 }
 

@@ -11,6 +11,7 @@
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/real.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -143,6 +144,7 @@ py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
       d["kind"] = entry.key.kind == 0 ? "" : entry.key.kind == 1 ? "non_blocking" : "non_blocking, not pinned";
     }
     d["count"] = entry.count, d["bytes"] = entry.bytes;
+    if (entry.nanoseconds != 0) d["milliseconds"] = static_cast<double>(entry.nanoseconds) / 1e6;
     all.append(std::move(d));
   }
   return all;
@@ -150,11 +152,12 @@ py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
 
 py::dict memory_report() {
   py::dict devices;
-  for (int i = 0; simulating() && i < machine().devices(); ++i) {
-    auto& memory = machine().memory(i);
-    if (memory.peak_allocated() == 0) continue;
+  for (int i = 0; i < sim::kMaxDevices; ++i) {
+    const bool simulated = simulating() && i < machine().devices() && !on_real_devices();
+    const std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
+    if (peak == 0) continue;
     py::list lines;
-    for (const auto& line : memory_by_line(i).at_peak(memory.allocated())) {
+    for (const auto& line : memory_by_line(i).at_peak(simulated ? machine().memory(i).allocated() : real_allocated(i))) {
       py::dict d;
       const Place place = place_of(line.site);
       d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
@@ -162,7 +165,7 @@ py::dict memory_report() {
       lines.append(std::move(d));
     }
     py::dict device;
-    device["peak"] = memory.peak_allocated(), device["by_line"] = std::move(lines);
+    device["peak"] = peak, device["by_line"] = std::move(lines);
     devices[py::str("cuda:" + std::to_string(i))] = std::move(device);
   }
   return devices;
@@ -230,12 +233,25 @@ void report_early_read(const std::string& op, const Tensor& tensor, int argument
 
 void define_check(py::module_& m) {
   m.def("start_check", [](py::object reporter) {
-    TORCH_CHECK(simulating(), "locus: simulate devices before a check starts");
+    TORCH_CHECK(simulating() || on_real_devices(), "locus: simulate devices before a check starts");
     delete g_reporter;
     g_reporter = new py::object(std::move(reporter));
     g_watching.store(true);
+    g_judging.store(true);
     install_door();
     open_door(true);
+  });
+  m.def("start_recording", [] {
+    TORCH_CHECK(simulating() || on_real_devices(), "locus: there are no devices to watch");
+    if (watching()) return;  // a check is under way, which records too
+    g_watching.store(true);
+    g_judging.store(false);
+    install_door();
+    open_door(true);
+  });
+  m.def("use_real_devices", &use_real_devices);
+  m.def("note_wait", [](int device, const std::string& what, double seconds) {
+    if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
   m.def("stop_check", [] { open_door(false); });
   m.def("enter_thread", [] { open_door(watching()); });

@@ -12,6 +12,7 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/real.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -47,7 +48,7 @@ c10::DataPtr allocate_with_header(size_t bytes, c10::DeleterFnPtr deleter) {
 /// Frees memory of either kind: what raw_deallocate() needs, which knows only the pointer.
 void release_any(void* pointer) {
   if (pointer == nullptr) return;
-  if (machine().arena().is_host(pointer)) return release_chunk(pointer);
+  if (simulating() && machine().arena().is_host(pointer)) return release_chunk(pointer);
   if (header_before(pointer)->magic == kHeaderMagic) return release_with_header(pointer);
   g_plain_cpu_allocator->raw_deleter()(pointer);
 }
@@ -242,6 +243,7 @@ HostHeader* header_of(const c10::StorageImpl& storage) {
 }
 
 engine::OriginId origin_of(const c10::StorageImpl& storage) {
+  if (is_kept_by_address(storage)) return origin_at(storage.data_ptr().get());
   if (DeviceBlock* block = block_of(storage)) {
     return origin_in(machine().arena().label(block->host->data()));
   }
@@ -250,6 +252,7 @@ engine::OriginId origin_of(const c10::StorageImpl& storage) {
 }
 
 void set_origin(const c10::StorageImpl& storage, engine::OriginId origin) {
+  if (is_kept_by_address(storage)) return set_origin_at(storage.data_ptr().get(), origin);
   if (DeviceBlock* block = block_of(storage)) {
     void* data = block->host->mutable_data();
     machine().arena().set_label(data, with_origin(machine().arena().label(data), origin));
@@ -263,11 +266,16 @@ c10::Allocator* host_allocator() { return &g_host_allocator; }
 c10::Allocator* pinned_allocator() { return &pinned(); }
 bool is_pinned(const void* data) { return pinned().contains(data); }
 
-void install_allocators() {
+void install_host_allocator() {
   if (g_plain_cpu_allocator != nullptr) return;
   g_plain_cpu_allocator = c10::GetCPUAllocator();
-  g_device_allocator = new SimulatedAllocator;
   c10::SetAllocator(c10::kCPU, &g_host_allocator, /*priority=*/200);
+}
+
+void install_allocators() {
+  if (g_device_allocator != nullptr) return;
+  install_host_allocator();
+  g_device_allocator = new SimulatedAllocator;
   c10::SetAllocator(c10::kCUDA, g_device_allocator, /*priority=*/200);
 }
 

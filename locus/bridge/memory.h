@@ -27,7 +27,9 @@ c10::Allocator* device_allocator();
 c10::Allocator* host_allocator();
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* data);
-/// Puts host_allocator() in front of PyTorch's CPU allocator and registers device_allocator().
+/// Puts host_allocator() in front of PyTorch's CPU allocator.
+void install_host_allocator();
+/// The same, and registers device_allocator().
 void install_allocators();
 
 /// A device storage of `bytes`, memory included. Raises OutOfMemoryError as PyTorch would.

@@ -49,6 +49,10 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   }
   plan.elementwise_list = plan.name.compare(0, 15, "aten::_foreach_") == 0;
   plan.moves = plan.name == "aten::_to_copy";
+  plan.copies = plan.name == "aten::copy_";
+  for (size_t i = 0; i < schema.returns().size() && i < 32; ++i) {
+    if (schema.returns()[i].alias_info() != nullptr) plan.aliases |= uint32_t{1} << i;
+  }
   for (const char* name : {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal",
                            "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::bincount",
                            "aten::repeat_interleave.Tensor", "aten::histc", "aten::is_nonzero"}) {

@@ -29,6 +29,8 @@ struct OperatorPlan {
   bool decomposes = false;    ///< PyTorch takes it apart into other operators before any kernel
   bool elementwise_list = false;  ///< _foreach_*: one call for many small ones
   bool moves = false;         ///< _to_copy: the result is the operand, elsewhere
+  bool copies = false;        ///< copy_: what is written keeps its place, what is read crosses over
+  uint32_t aliases = 0;       ///< which results are (views of) arguments, by bit
   bool synchronises = false;  ///< the host waits for its result
   int tensors = 0;            ///< how many arguments hold tensors (a list counts twice)
   engine::OperatorRule rule;  ///< which operands may be on which device

@@ -41,6 +41,17 @@ engine::Report make_report(const std::string& frame) {
   return report;
 }
 
+/// What there is to say about one case, kept nowhere: (the findings as JSON, their text).
+py::tuple explain_case(const std::string& text, int width, const std::string& directory) {
+  engine::Report report;
+  report.findings = engine::blame(engine::parse_case(text));
+  report::TextOptions options;
+  options.width = width, options.directory = directory;
+  std::string words;
+  for (const engine::Finding& finding : report.findings) words += report::render_finding(finding, options);
+  return py::make_tuple(py::bytes(report::render_json(report)), words);
+}
+
 }  // namespace
 
 void define_reporting(py::module_& m) {
@@ -51,6 +62,13 @@ void define_reporting(py::module_& m) {
       for (uint64_t each = key; count > 1 && log().count_more(each, count - 1); ++each) {
       }
     }
+  });
+  m.def("explain_case", &explain_case);
+  m.def("set_type_attribute", [](const py::handle& type, const char* name, const py::object& value) {
+    // Types of the interpreter's own take attributes this way only.
+    auto* raw = reinterpret_cast<PyTypeObject*>(type.ptr());
+    if (raw->tp_dict == nullptr || PyDict_SetItemString(raw->tp_dict, name, value.ptr()) != 0) throw py::error_already_set();
+    PyType_Modified(raw);
   });
   m.def("finding_count", [] { return log().size(); });
   m.def("clear_findings", [] { log().clear(); });

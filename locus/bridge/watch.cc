@@ -9,6 +9,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/real.h"
 
 namespace locus::bridge {
 namespace {
@@ -46,10 +47,12 @@ int8_t device_number(const at::Tensor& t) {
 }  // namespace
 
 std::atomic<bool> g_watching{false};
+std::atomic<bool> g_judging{true};
 
 Policy policy() {
   // The door's key travels with PyTorch's thread state into autograd's threads, which a variable of ours would not.
-  return c10::impl::tls_is_dispatch_key_included(kCheckKey) ? Policy::kCollect : Policy::kRaise;
+  const bool judged = g_judging.load(std::memory_order_relaxed) && c10::impl::tls_is_dispatch_key_included(kCheckKey);
+  return judged ? Policy::kCollect : Policy::kRaise;
 }
 
 engine::Ledger& transfers() {
@@ -97,7 +100,7 @@ engine::SiteId forward_site_of_current_node() noexcept {
 }
 
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
-  if (to.device() == from.device()) return;
+  if (to.device() == from.device() || on_real_devices()) return;
   const auto bytes = static_cast<int64_t>(from.nbytes());
   const bool host_side = to.device().is_cpu() || from.device().is_cpu();
   TransferKind kind = kBlocking;
@@ -122,8 +125,19 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
   }
 }
 
-void note_synchronisation(int device, engine::OperatorId what) {
-  synchronisations().add({current_site(), static_cast<int8_t>(device), engine::kHost, what}, 0);
+void note_synchronisation(int device, engine::OperatorId what, std::int64_t nanoseconds) {
+  synchronisations().add({current_site(), static_cast<int8_t>(device), engine::kHost, what}, 0, nanoseconds);
+}
+
+void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bool non_blocking, bool pinned,
+                        std::int64_t nanoseconds) {
+  const auto number = [](c10::Device d) { return d.is_cuda() ? static_cast<int8_t>(d.index()) : engine::kHost; };
+  const bool host_side = from.is_cpu() || to.is_cpu();
+  TransferKind kind = kBlocking;
+  if (non_blocking && host_side) kind = pinned || to.is_cpu() ? kNonBlocking : kNonBlockingUnpinned;
+  transfers().add({current_site(), number(from), number(to), kind}, bytes, nanoseconds);
+  static const engine::OperatorId copy = operator_number("aten::copy_");
+  if (to.is_cpu() && from.is_cuda() && kind == kBlocking) note_synchronisation(from.index(), copy, nanoseconds);
 }
 
 }  // namespace locus::bridge

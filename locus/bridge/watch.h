@@ -18,6 +18,8 @@ enum class Policy : uint8_t {
 };
 
 extern std::atomic<bool> g_watching;
+/// Whether the door judges the operands; where it does not, it only remembers where tensors come from.
+extern std::atomic<bool> g_judging;
 inline bool watching() { return g_watching.load(std::memory_order_relaxed); }
 /// The policy in force on this thread; autograd's threads take the one of the thread that called backward().
 Policy policy();
@@ -31,7 +33,10 @@ engine::SiteId current_site() noexcept;
 /// A copy between devices: into the ledger; a non-blocking one to the host leaves its destination pending.
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
 /// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.
-void note_synchronisation(int device, engine::OperatorId what);
+void note_synchronisation(int device, engine::OperatorId what, std::int64_t nanoseconds = 0);
+/// A copy between real devices that took this long on the host.
+void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bool non_blocking, bool pinned,
+                        std::int64_t nanoseconds);
 
 /// Counts tensors by origin, to tell a line that makes them now here, now there.
 void count_made(engine::OriginId origin) noexcept;

@@ -155,6 +155,7 @@ struct Transfer {
   std::int64_t count = 0;
   std::int64_t bytes = 0;
   std::string note;
+  double milliseconds = 0;  ///< on the host's clock, all together; 0: not measured
   bool operator==(const Transfer&) const = default;
 };
 
@@ -164,6 +165,7 @@ struct Sync {
   int line = 0;
   std::string kind;
   std::int64_t count = 0;
+  double milliseconds = 0;
   bool operator==(const Sync&) const = default;
 };
 

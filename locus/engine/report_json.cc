@@ -14,7 +14,7 @@ using fields::list;
 
 void from_json(const Json& json, Transfer& transfer) {
   Fields(json, "a transfer")("file", transfer.file)("line", transfer.line)("from", transfer.from)("to", transfer.to)(
-      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note);
+      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note)("milliseconds", transfer.milliseconds);
 }
 
 void to_json(Json& json, const Transfer& transfer) {
@@ -26,10 +26,12 @@ void to_json(Json& json, const Transfer& transfer) {
   json["count"] = transfer.count;
   json["bytes"] = transfer.bytes;
   json["note"] = transfer.note;
+  if (transfer.milliseconds > 0) json["milliseconds"] = transfer.milliseconds;
 }
 
 void from_json(const Json& json, Sync& sync) {
-  Fields(json, "a synchronisation")("file", sync.file)("line", sync.line)("kind", sync.kind)("count", sync.count);
+  Fields(json, "a synchronisation")("file", sync.file)("line", sync.line)("kind", sync.kind)("count", sync.count)(
+      "milliseconds", sync.milliseconds);
 }
 
 void to_json(Json& json, const Sync& sync) {
@@ -38,6 +40,7 @@ void to_json(Json& json, const Sync& sync) {
   json["line"] = sync.line;
   json["kind"] = sync.kind;
   json["count"] = sync.count;
+  if (sync.milliseconds > 0) json["milliseconds"] = sync.milliseconds;
 }
 
 void from_json(const Json& json, LineMemory& memory) {

@@ -56,6 +56,7 @@ std::string table(std::string_view title, std::vector<Row> rows, const TextOptio
     std::string line = "  " + padded(row.where, widths[0]);
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
       const bool last = i + 1 == row.cells.size();
+      if (!last && widths[i + 1] == 0) continue;  // nothing to show in this column, in any row
       const int gap = last ? 0 : widths[i + 1] - width_of(row.cells[i]);
       line += "  " + std::string(static_cast<std::size_t>(gap), ' ') + row.cells[i];
     }
@@ -80,16 +81,20 @@ std::vector<const T*> heaviest_first(const std::vector<T>& items, Weight weight)
   return sorted;
 }
 
+/// Time that was measured; nothing on simulated devices, where it would mean nothing.
+std::string time_text(double milliseconds) { return milliseconds > 0 ? fmt::format("{:.1f} ms", milliseconds) : ""; }
+
 std::string ledger(const Report& report, const TextOptions& options) {
   std::vector<Row> transfers, syncs;
   for (const auto* each : heaviest_first(report.transfers, [](const auto& t) { return t.bytes; })) {
     transfers.push_back({place(each->file, each->line, options.directory),
                          {clean(each->from) + " → " + clean(each->to), counted(each->count, "time"),
-                          bytes_text(each->bytes), clean(each->note)}});
+                          bytes_text(each->bytes), time_text(each->milliseconds), clean(each->note)}});
   }
   for (const auto* each : heaviest_first(report.syncs, [](const auto& s) { return s.count; })) {
     syncs.push_back(
-        {place(each->file, each->line, options.directory), {counted(each->count, "time"), clean(each->kind)}});
+        {place(each->file, each->line, options.directory), 
+         {counted(each->count, "time"), time_text(each->milliseconds), clean(each->kind)}});
   }
   std::string out = table("transfers, by bytes", std::move(transfers), options);
   out += table("synchronisations, by count", std::move(syncs), options);

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from locus import errors
+    from locus.guarding import explain, guard
     from locus.looking import history, where
     from locus.placing import last_placement, place
     from locus.simulation import simulate
@@ -17,10 +18,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 """The version of Locus."""
 
-__all__ = ["__version__", "errors", "history", "last_placement", "place", "simulate", "where"]
+__all__ = [
+    "__version__",
+    "errors",
+    "explain",
+    "guard",
+    "history",
+    "last_placement",
+    "place",
+    "simulate",
+    "where",
+]
 
 # Public name -> the module that defines it; loaded at first use, so that `import locus` stays cheap.
 _LAZY = {
+    "explain": "locus.guarding",
+    "guard": "locus.guarding",
     "simulate": "locus.simulation",
     "errors": "locus.errors",
     "where": "locus.looking",

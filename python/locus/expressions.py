@@ -57,7 +57,7 @@ def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast
     found: list[ast.AST | None] = [None] * len(operands)
     if use.file is None or use.frame is None or (use.node is None and use.statement is None):
         return found
-    candidates = _parts(use.node) if use.node is not None else []
+    candidates = parts(use.node) if use.node is not None else []
     for number, operand in enumerate(operands):
         found[number] = _same_value(candidates, operand.get("tensor"), use.frame)
     if use.inner is not None and isinstance(use.node, ast.Call):
@@ -94,7 +94,7 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
             for item in value if type(value) in (list, tuple) else [value]:
                 if values.is_tensor(item) and str(item.device) == device:
                     given[id(item)] = item
-    nodes = [(part, values.evaluate(part, use.frame)) for part in (_parts(use.node) if use.node else [])]
+    nodes = [(part, values.evaluate(part, use.frame)) for part in (parts(use.node) if use.node else [])]
     for _, value in nodes:
         if values.is_tensor(value) and str(value.device) == device:
             given[id(value)] = value
@@ -114,7 +114,7 @@ def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
             if str(value.device) == device:
                 found[id(value)] = value
         elif isinstance(part, (ast.BinOp, ast.Compare, ast.UnaryOp)):
-            for inner in _parts(part):
+            for inner in parts(part):
                 visit(inner)
         elif isinstance(part, ast.Subscript):
             visit(part.value)
@@ -138,7 +138,7 @@ def argument_node(use: Use, tensor: Any) -> ast.AST | None:
     return _through_callee(use, tensor) if found is None and use.inner is not None else found
 
 
-def _parts(node: ast.AST) -> list[ast.AST]:
+def parts(node: ast.AST) -> list[ast.AST]:
     """The expressions that an operation is applied to."""
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]

@@ -24,18 +24,17 @@ faults: list[str] = []
 _MAX_FAULTS = 20
 
 
-def build_case(raw: dict[str, Any]) -> dict[str, Any]:
-    """The CASE of what the bridge saw. Never raises."""
+def build_case(raw: dict[str, Any], frames: list[Any] | None = None) -> dict[str, Any]:
+    """The CASE of what the bridge saw. `frames`: those that led to it, else the live ones. Never raises."""
     case = _empty_case(raw)
-    frames: list[types.FrameType] = []
     try:
-        frames = places.frames_here()
+        frames = places.frames_here() if frames is None else frames
         _Case(raw, case, frames).fill()
     except Exception as error:
         note_fault("build_case", error)
     finally:
         try:
-            places.release_locals(frames)
+            places.release_locals(frames or [])
         except Exception as error:
             note_fault("release_locals", error)
         del frames
@@ -117,6 +116,7 @@ class _Case:
         nodes: list[ast.AST | None] = [None] * len(tensors)
         if use is not None:
             nodes = self.attempt("expressions", expressions.operand_nodes, use, self.operands, self.case["op"]) or nodes
+            nodes = [operand.get("node") if node is None else node for node, operand in zip(nodes, self.operands)]
             for number, facts in enumerate(self.case["operands"]):
                 if facts["odd"] and nodes[number] is None and values.is_tensor(tensors[number]):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
@@ -180,7 +180,7 @@ class _Case:
             if match.kind == "variable" and self.is_saved(match.name, match.frame):
                 facts["kind"] = "function-context"
             return
-        facts["kind"] = "temporary" if values.is_tensor(tensor) else "generator"
+        facts["kind"] = "generator" if facts["kind"] == "generator" or isinstance(tensor, torch.Generator) else "temporary"
         if steps and steps[-1].facts["action"] == "received":
             facts["kind"] = "batch"
         facts["name"] = facts["expression"] or (steps[-1].text if steps else "")
@@ -236,6 +236,7 @@ def _plain_operand(operand: dict[str, Any]) -> dict[str, Any]:
         "odd": bool(operand.get("odd", False)), "rule": operand.get("rule", "same"),
         "owner": None, "history": [], "edits": {},
     }  # fmt: skip
+    facts["device"] = str(operand.get("device", ""))  # of a tensor that is gone
     for key, read in _READERS.items():
         try:
             facts[key] = read(tensor)

@@ -32,7 +32,7 @@ class Session:
 
         self.bridge = load_bridge()
         facts.install_hooks()
-        _watch_threads(self.bridge)
+        watch_threads(self.bridge)
         host_access.install(self)
         forked.install(self)
         if self.limit is not None:
@@ -93,7 +93,7 @@ class Session:
         bridge.count_repeats()
         import torch
 
-        devices = max(bridge.devices(), 0)
+        devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
         return json.dumps(
             {
                 "version": 1,
@@ -132,6 +132,8 @@ class Session:
 def _line(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
     line = {"file": entry["file"], "line": entry["line"], "count": entry["count"]}
     line.update({key: entry[key] for key in keys})
+    if "milliseconds" in entry:
+        line["milliseconds"] = round(entry["milliseconds"], 3)
     if "kind" not in keys and entry.get("kind"):
         line["note"] = entry["kind"]
     return line
@@ -147,7 +149,7 @@ def _in_replica(frame: Any) -> bool:
     return False
 
 
-def _watch_threads(bridge: Any) -> None:
+def watch_threads(bridge: Any) -> None:
     """Every Python thread that starts from here on is checked too; the door is each thread's own."""
     original = threading.Thread._bootstrap_inner
 

@@ -154,7 +154,7 @@ def activate(options: SimulationOptions) -> None:
             from locus._load import load_bridge
 
             bridge = load_bridge()
-            bridge.set_library_folders(_library_folders())
+            bridge.set_library_folders(library_folders())
             try:
                 bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu")
             except RuntimeError as error:
@@ -166,7 +166,7 @@ def activate(options: SimulationOptions) -> None:
     os.environ.update(options.to_environment())
 
 
-def _library_folders() -> list[str]:
+def library_folders() -> list[str]:
     """Where code lives that is not the program's: PyTorch, Locus and the standard library."""
     import torch
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 
-from locus import runner
+from locus import runner, simulation
 from locus.commands import run
 from locus.errors import UsageError
 
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.configure(parser)
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] [--format text|json] [-o FILE] "
-        "[--ledger] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "[--ledger] [--real] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.set_defaults(devices="2")
     for action in parser._actions:
@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
     parser.add_argument("--format", metavar="text|json", default="text", help="how to report (default: text)")
     parser.add_argument("-o", dest="output", metavar="FILE", help="write the report there instead of standard error")
+    parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
 
 
@@ -40,11 +41,9 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--format {arguments.format} is not known. Use text or json.")
     if arguments.output:
         _check_writable(arguments.output)
-    os.environ.update(options.to_environment())
-    from locus import simulation
     from locus.session import Session, StopAfterSteps
 
-    simulation.simulate(options.devices, options.memory_bytes, options.rng)
+    _prepare_devices(arguments, options)
     session = Session(target.name, target.arguments, limit)
     session.start()
     try:
@@ -58,6 +57,21 @@ def execute(arguments: argparse.Namespace) -> int:
     _flush()
     _write(session, arguments, exit_code)
     return 1 if session.finding_count() else exit_code
+
+
+def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:
+    if arguments.real:
+        from locus import real
+
+        if simulation.SIMULATE_VARIABLE in os.environ:
+            raise UsageError(
+                f"--real can't be had where {simulation.SIMULATE_VARIABLE} simulates devices. Unset it, or leave --real out."
+            )
+        real.need_devices("--real")
+        real.start()
+        return
+    os.environ.update(options.to_environment())
+    simulation.simulate(options.devices, options.memory_bytes, options.rng)
 
 
 def _steps(text: str | None) -> int | None:
