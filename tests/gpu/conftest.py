@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "check"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "check")]
 
 _LOOK = "import torch; print(torch.version.cuda or 'none', torch.cuda.device_count())"
 
