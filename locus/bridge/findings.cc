@@ -21,7 +21,6 @@ namespace py = pybind11;
 using at::Tensor;
 
 py::object* g_reporter = nullptr;       // called with a raw case, gives (raise, device)
-std::atomic<int64_t> g_steps{0};
 std::atomic<bool> g_fault_said{false};
 
 const char* rule_name(engine::ArgumentRule rule) {
@@ -150,6 +149,17 @@ py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
   return all;
 }
 
+py::dict timeline_of(int device) {
+  py::list low, high, step;
+  for (const auto& point : memory_timeline(device).points(g_steps.load())) {
+    low.append(point.low), high.append(point.high), step.append(point.step);
+  }
+  py::dict timeline;
+  timeline["events"] = memory_timeline(device).events();
+  timeline["low"] = std::move(low), timeline["high"] = std::move(high), timeline["step"] = std::move(step);
+  return timeline;
+}
+
 py::dict memory_report() {
   py::dict devices;
   for (int i = 0; i < sim::kMaxDevices; ++i) {
@@ -166,6 +176,7 @@ py::dict memory_report() {
     }
     py::dict device;
     device["peak"] = peak, device["by_line"] = std::move(lines);
+    device["capacity"] = simulated ? machine().memory(i).capacity() : 0, device["timeline"] = timeline_of(i);
     devices[py::str("cuda:" + std::to_string(i))] = std::move(device);
   }
   return devices;

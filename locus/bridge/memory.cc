@@ -97,6 +97,7 @@ void free_block(void* context) {
     auto& memory = machine().memory(block->device);
     if (watching()) memory_freeing(*block, memory);
     memory.free(block->account);
+    if (watching()) memory_timeline(block->device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
   }
   delete block;
 }
@@ -110,7 +111,10 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device) 
   auto* account = machine().memory(device).allocate(host->nbytes(), current_stream(device), &why);
   if (account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
   const engine::SiteId site = label_new_memory(data, host->nbytes());
-  if (watching()) memory_by_line(device).allocated(site, static_cast<int64_t>(sim::CachingModel::size_of(account)));
+  if (watching()) {
+    memory_by_line(device).allocated(site, static_cast<int64_t>(sim::CachingModel::size_of(account)));
+    memory_timeline(device).note(machine().memory(device).allocated(), g_steps.load(std::memory_order_relaxed));
+  }
   return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site}, &free_block, where};
 }
 

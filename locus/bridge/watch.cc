@@ -48,6 +48,7 @@ int8_t device_number(const at::Tensor& t) {
 
 std::atomic<bool> g_watching{false};
 std::atomic<bool> g_judging{true};
+std::atomic<int64_t> g_steps{0};
 
 Policy policy() {
   // The door's key travels with PyTorch's thread state into autograd's threads, which a variable of ours would not.
@@ -66,6 +67,11 @@ engine::Ledger& synchronisations() {
 engine::MemoryByLine& memory_by_line(int device) {
   static auto* lines = new std::array<engine::MemoryByLine, sim::kMaxDevices>;
   return (*lines)[device];
+}
+
+engine::Timeline& memory_timeline(int device) {
+  static auto* timelines = new std::array<engine::Timeline, sim::kMaxDevices>;
+  return (*timelines)[device];
 }
 
 engine::SiteId current_site() noexcept {

@@ -8,6 +8,7 @@
 #include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
 #include "locus/engine/ledger.h"
+#include "locus/engine/timeline.h"
 
 namespace locus::bridge {
 
@@ -27,6 +28,9 @@ Policy policy();
 engine::Ledger& transfers();
 engine::Ledger& synchronisations();
 engine::MemoryByLine& memory_by_line(int device);
+engine::Timeline& memory_timeline(int device);
+/// How many optimizer steps the program has made.
+extern std::atomic<int64_t> g_steps;
 
 /// The user's line for a call in progress: this thread's, or in backward the forward line that made the node.
 engine::SiteId current_site() noexcept;

@@ -178,11 +178,44 @@ struct LineMemory {
   bool operator==(const LineMemory&) const = default;
 };
 
+/// How full a device was, in the order of its allocations and frees. Each point stands for as many of them as the
+/// others; a long run has larger points, not more.
+struct MemoryTimeline {
+  std::int64_t events = 0;                    ///< allocations and frees, all together
+  std::vector<std::int64_t> low, high, step;  ///< of each point: bytes at least and at most, optimizer steps done
+  bool operator==(const MemoryTimeline&) const = default;
+};
+
 struct DeviceMemory {
   std::string device;
   std::int64_t peak = 0;
   std::vector<LineMemory> by_line;
+  std::int64_t capacity = 0;  ///< of the device; 0: unknown
+  MemoryTimeline timeline;
   bool operator==(const DeviceMemory&) const = default;
+};
+
+/// One row of a model's tree, parents before children: a module (kind "module") or a tensor.
+struct ModelRow {
+  int depth = 0;
+  std::string name;
+  std::string class_name;  ///< of a module
+  std::string kind;        ///< module, parameter, buffer, plain attribute, …
+  std::string device;      ///< of a tensor
+  std::vector<std::int64_t> shape;
+  std::string dtype;
+  std::int64_t bytes = 0;
+  bool reached = true;  ///< false: the module's .to() passes it by
+  bool operator==(const ModelRow&) const = default;
+};
+
+/// A model of the program, as it was when last seen.
+struct Model {
+  std::string name;
+  std::string class_name;
+  std::vector<ModelRow> rows;
+  std::int64_t more_rows = 0;  ///< further tensors, not listed
+  bool operator==(const Model&) const = default;
 };
 
 /// The run that was checked.
@@ -208,6 +241,7 @@ struct Report {
   std::vector<Transfer> transfers;
   std::vector<Sync> syncs;
   std::vector<DeviceMemory> memory;
+  std::vector<Model> models;
   Program program;
   std::vector<std::string> notes;
   bool operator==(const Report&) const = default;
@@ -225,6 +259,8 @@ void from_json(const Json& json, Finding& finding);
 void from_json(const Json& json, Transfer& transfer);
 void from_json(const Json& json, Sync& sync);
 void from_json(const Json& json, LineMemory& memory);
+void from_json(const Json& json, ModelRow& row);
+void from_json(const Json& json, Model& model);
 void from_json(const Json& json, Program& program);
 void from_json(const Json& json, Report& report);
 
@@ -240,6 +276,8 @@ void to_json(Json& json, const Finding& finding);
 void to_json(Json& json, const Transfer& transfer);
 void to_json(Json& json, const Sync& sync);
 void to_json(Json& json, const LineMemory& memory);
+void to_json(Json& json, const ModelRow& row);
+void to_json(Json& json, const Model& model);
 void to_json(Json& json, const Program& program);
 void to_json(Json& json, const Report& report);
 

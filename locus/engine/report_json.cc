@@ -56,15 +56,62 @@ void to_json(Json& json, const LineMemory& memory) {
   json["count"] = memory.count;
 }
 
+void from_json(const Json& json, MemoryTimeline& timeline) {
+  Fields(json, "a timeline")("events", timeline.events)("low", timeline.low)("high", timeline.high)("step",
+                                                                                                    timeline.step);
+}
+
+void to_json(Json& json, const MemoryTimeline& timeline) {
+  json = Json::object();
+  json["events"] = timeline.events;
+  json["low"] = list(timeline.low);
+  json["high"] = list(timeline.high);
+  json["step"] = list(timeline.step);
+}
+
 // In JSON the device's name is the key in front of this object.
 void from_json(const Json& json, DeviceMemory& memory) {
-  Fields(json, "a device's memory")("peak", memory.peak)("by_line", memory.by_line);
+  Fields(json, "a device's memory")("peak", memory.peak)("by_line", memory.by_line)("capacity", memory.capacity)(
+      "timeline", memory.timeline);
 }
 
 void to_json(Json& json, const DeviceMemory& memory) {
   json = Json::object();
   json["peak"] = memory.peak;
   json["by_line"] = list(memory.by_line);
+  json["capacity"] = memory.capacity;
+  json["timeline"] = memory.timeline;
+}
+
+void from_json(const Json& json, ModelRow& row) {
+  Fields(json, "a row of a model")("depth", row.depth)("name", row.name)("class", row.class_name)("kind", row.kind)(
+      "device", row.device)("shape", row.shape)("dtype", row.dtype)("bytes", row.bytes)("reached", row.reached);
+}
+
+void to_json(Json& json, const ModelRow& row) {
+  json = Json::object();
+  json["depth"] = row.depth;
+  json["name"] = row.name;
+  json["class"] = row.class_name;
+  json["kind"] = row.kind;
+  json["device"] = row.device;
+  json["shape"] = list(row.shape);
+  json["dtype"] = row.dtype;
+  json["bytes"] = row.bytes;
+  json["reached"] = row.reached;
+}
+
+void from_json(const Json& json, Model& model) {
+  Fields(json, "a model")("name", model.name)("class", model.class_name)("rows", model.rows)("more_rows",
+                                                                                             model.more_rows);
+}
+
+void to_json(Json& json, const Model& model) {
+  json = Json::object();
+  json["name"] = model.name;
+  json["class"] = model.class_name;
+  json["rows"] = list(model.rows);
+  json["more_rows"] = model.more_rows;
 }
 
 void from_json(const Json& json, Program& program) {
@@ -106,8 +153,8 @@ void from_json(const Json& json, Report& report) {
     throw FormatError("version", "expected " + std::to_string(kReportVersion) + ", got " +
                                      std::to_string(report.version) + "; this report is of another Locus");
   }
-  fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("program", report.program)(
-      "notes", report.notes);
+  fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("models", report.models)(
+      "program", report.program)("notes", report.notes);
 
   const auto memory = json.find("memory");
   if (memory == json.end() || memory->is_null()) return;
@@ -131,6 +178,7 @@ void to_json(Json& json, const Report& report) {
   json["syncs"] = list(report.syncs);
   Json& memory = json["memory"] = Json::object();
   for (const DeviceMemory& device : report.memory) memory[device.device] = device;
+  json["models"] = list(report.models);
   json["program"] = report.program;
   json["notes"] = list(report.notes);
 }

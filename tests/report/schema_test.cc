@@ -118,7 +118,8 @@ engine::Report full_report() {
   operand.owner = engine::Owner{"model", "Net", "", "cache", "cuda:0", at, "cuda:0", "list"};
   report.transfers.push_back({"train.py", 1, "cpu", "cuda:0", 1, 4, ""});
   report.syncs.push_back({"train.py", 1, "item()", 1});
-  report.memory.push_back({"cuda:0", 4, {{"train.py", 1, 4, 1}}});
+  report.memory.push_back({"cuda:0", 4, {{"train.py", 1, 4, 1}}, 1024, {2, {0, 0}, {4, 4}, {0, 1}}});
+  report.models.push_back({"model", "Net", {{0, "model", "Net", "module", "", {}, "", 0, true}}, 3});
   report.program.argv = {"a"};
   report.program.devices = {"cuda:0"};
   report.notes = {"note"};
