@@ -9,6 +9,7 @@
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
 #include "locus/report/json.h"
+#include "locus/report/sarif.h"
 #include "locus/report/text.h"
 
 namespace locus::bridge {
@@ -52,6 +53,23 @@ py::tuple explain_case(const std::string& text, int width, const std::string& di
   return py::make_tuple(py::bytes(report::render_json(report)), words);
 }
 
+/// A report in JSON, in another form. What is wrong with it is a ValueError.
+py::bytes convert_report(const std::string& json, const std::string& form, int width, bool color, bool ledger,
+                         const std::string& directory, const std::string& root) {
+  engine::Report report;
+  try {
+    report = report::parse_report(json);
+  } catch (const engine::FormatError& error) {
+    throw py::value_error(error.what());
+  }
+  if (form == "json") return report::render_json(report);
+  if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
+  if (form != "text") throw py::value_error("a report has no form " + form);
+  report::TextOptions options;
+  options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
+  return report::render_text(report, options);
+}
+
 }  // namespace
 
 void define_reporting(py::module_& m) {
@@ -73,11 +91,7 @@ void define_reporting(py::module_& m) {
   m.def("finding_count", [] { return log().size(); });
   m.def("clear_findings", [] { log().clear(); });
   m.def("render_json", [](const std::string& frame) { return py::bytes(report::render_json(make_report(frame))); });
-  m.def("render_text", [](const std::string& frame, int width, bool color, bool ledger, const std::string& directory) {
-    report::TextOptions options;
-    options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
-    return py::bytes(report::render_text(make_report(frame), options));
-  });
+  m.def("convert_report", &convert_report);
   m.def("codes", [] {
     py::list all;
     for (const auto& code : engine::all_codes()) {

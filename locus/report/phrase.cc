@@ -31,7 +31,9 @@ std::string by_call(std::string_view verb, const Step& step) {
   return op.empty() ? std::string(verb) : fmt::format("{} by {}()", verb, op);
 }
 
-std::string step_text(const Step& step, std::string_view directory) {
+}  // namespace
+
+std::string step_words(const Step& step) {
   std::string words;
   if (step.action == "moved") {
     words = "moved by " + move_call(step);
@@ -44,6 +46,13 @@ std::string step_text(const Step& step, std::string_view directory) {
   } else {
     words = by_call(step.action, step);
   }
+  return words;
+}
+
+namespace {
+
+std::string step_text(const Step& step, std::string_view directory) {
+  std::string words = step_words(step);
   if (step.at.line > 0) words += " at " + place(step.at, directory);
   return words;
 }

@@ -19,6 +19,9 @@ std::string operator_name(std::string_view op);
 /// "float32[10, 3]"; long shapes are shortened in the middle.
 std::string type_text(std::string_view dtype, const std::vector<std::int64_t>& shape);
 
+/// "moved by .to(FIRST)", without the place.
+std::string step_words(const engine::Step& step);
+
 /// "computed by mul() at train.py:30 from a tensor created by randn() at train.py:12"; with ", never moved" for
 /// a suspect that landed on the CPU and stayed.
 std::string history_text(const std::vector<engine::Step>& history, bool suspect, std::string_view directory);

@@ -7,9 +7,9 @@ import os
 import shutil
 import sys
 
-from locus import runner, simulation
+from locus import reports, runner, simulation
 from locus.commands import run
-from locus.errors import UsageError
+from locus.errors import LocusError, UsageError
 
 SUMMARY = "find every tensor that is on the wrong device, in one run"
 
@@ -18,7 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     run.configure(parser)
     parser.usage = (
-        "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] [--format text|json] [-o FILE] "
+        "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
+        f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[--ledger] [--real] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.set_defaults(devices="2")
@@ -26,8 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if action.dest == "devices":
             action.help = "how many CUDA devices, 0 to 64 (default: 2)"
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
-    parser.add_argument("--format", metavar="text|json", default="text", help="how to report (default: text)")
-    parser.add_argument("-o", dest="output", metavar="FILE", help="write the report there instead of standard error")
+    reports.add_options(parser, "standard error")
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
 
@@ -37,10 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
     options = run.machine(arguments)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
-    if arguments.format not in ("text", "json"):
-        raise UsageError(f"--format {arguments.format} is not known. Use text or json.")
-    if arguments.output:
-        _check_writable(arguments.output)
+    outputs = reports.outputs(arguments)
     from locus.session import Session, StopAfterSteps
 
     _prepare_devices(arguments, options)
@@ -55,7 +52,12 @@ def execute(arguments: argparse.Namespace) -> int:
         exit_code = _exit_code(stop)
     session.stop()
     _flush()
-    _write(session, arguments, exit_code)
+    report = session.json(exit_code)
+    problems = reports.write(report, outputs, arguments.ledger)
+    if arguments.output is None or problems:  # what could not be written must not be lost
+        _show(report, arguments)
+    if problems:
+        raise LocusError(" ".join(problems))
     return 1 if session.finding_count() else exit_code
 
 
@@ -82,16 +84,6 @@ def _steps(text: str | None) -> int | None:
     return int(text)
 
 
-def _check_writable(path: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        raise UsageError(f"-o {path} is a folder. Give the name of a file in it.")
-    if not os.path.isdir(folder):
-        raise UsageError(f"-o {path}: there is no folder {folder}. Make it first, or write elsewhere.")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(f"-o {path} can't be written. Check its permissions, or write elsewhere.")
-
-
 def _exit_code(stop: SystemExit) -> int:
     if stop.code is None:
         return 0
@@ -109,15 +101,11 @@ def _flush() -> None:
             continue  # a closed pipe; the report may still reach its file
 
 
-def _write(session: object, arguments: argparse.Namespace, exit_code: int) -> None:
-    if arguments.output:
-        with open(arguments.output, "wb") as file:
-            file.write(session.render(arguments.format, exit_code, ledger=arguments.ledger))
-        return
+def _show(report: bytes, arguments: argparse.Namespace) -> None:
     terminal = sys.stderr.isatty()
     color = terminal and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-    data = session.render(arguments.format, exit_code, color, width, arguments.ledger)
+    data = reports.convert(report, arguments.format, color, width, arguments.ledger)
     try:
         sys.stderr.buffer.write(data)
         sys.stderr.flush()

@@ -1,0 +1,54 @@
+"""`locus report`: shows a report that was saved as JSON, or turns it into another form."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+
+from locus import reports
+from locus.errors import LocusError, UsageError
+
+SUMMARY = "show a saved JSON report, or turn it into another form"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("report", metavar="REPORT", help="what `locus check --json FILE` wrote; -: standard input")
+    reports.add_options(parser, "standard output")
+    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Converts the report. 0: done, 2: it could not be read or written."""
+    outputs = reports.outputs(arguments)
+    report = _read(arguments.report)
+    try:
+        report = reports.convert(report, "json")  # what is wrong with it is said once, before any file is written
+    except ValueError as error:
+        raise UsageError(f"{arguments.report} is not a report of Locus: {error}. Give what --json wrote.") from None
+    problems = reports.write(report, outputs, arguments.ledger)
+    if problems:
+        raise LocusError(" ".join(problems))
+    if not outputs:
+        terminal = sys.stdout.isatty()
+        color = terminal and not os.environ.get("NO_COLOR")
+        width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
+        data = reports.convert(report, arguments.format, color, width, arguments.ledger)
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"can't read the report {path!r}: {error.strerror}. Check its name.") from None

@@ -1,0 +1,96 @@
+"""The forms of a report and the files it goes into: which were asked for, whether they can be written, writing them.
+
+The forms themselves are made in C++ (locus/report), from the report's JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import NamedTuple
+
+from locus.errors import UsageError
+
+FORMS = ("text", "json", "sarif")
+"""What --format takes."""
+SIDE_FORMS = FORMS[1:]
+"""Those with an option of their own, such as --json FILE, for a file next to the report."""
+
+
+class Output(NamedTuple):
+    """A file that a report is to be written into."""
+
+    option: str
+    form: str
+    path: str
+
+
+def add_options(parser: argparse.ArgumentParser, to: str) -> None:
+    """Declares --format, -o and an option for each form; `to` says where the report goes without -o."""
+    parser.add_argument("--format", metavar="|".join(FORMS), default="text", help="how to report (default: text)")
+    parser.add_argument("-o", dest="output", metavar="FILE", help=f"write the report there instead of {to}")
+    for form in SIDE_FORMS:
+        parser.add_argument(f"--{form}", metavar="FILE", help=f"also write the report as {form.upper()}, there")
+
+
+def outputs(arguments: argparse.Namespace) -> list[Output]:
+    """The files that were asked for; a UsageError where one can't be written."""
+    if arguments.format not in FORMS:
+        raise UsageError(f"--format {arguments.format} is not known. Use {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
+    wanted = [Output("-o", arguments.format, arguments.output)] if arguments.output is not None else []
+    for form in SIDE_FORMS:
+        path = getattr(arguments, form)
+        if path is not None:
+            wanted.append(Output(f"--{form}", form, path))
+    seen: dict[str, str] = {}
+    for output in wanted:
+        check_writable(output.option, output.path)
+        other = seen.setdefault(os.path.realpath(output.path), output.option)
+        if other != output.option:
+            raise UsageError(f"{other} and {output.option} both name {output.path}. Give each a file of its own.")
+    return wanted
+
+
+def check_writable(option: str, path: str) -> None:
+    """A UsageError, now and not after the run, where a file can't be written."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not path:
+        raise UsageError(f"{option} needs the name of a file.")
+    if os.path.isdir(path):
+        raise UsageError(f"{option} {path} is a folder. Give the name of a file in it.")
+    if not os.path.isdir(folder):
+        raise UsageError(f"{option} {path}: there is no folder {folder}. Make it first, or write elsewhere.")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"{option} {path} can't be written. Check its permissions, or write elsewhere.")
+
+
+def convert(report: bytes, form: str, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
+    """A report in JSON in another form; a ValueError says what is wrong with it."""
+    from locus._load import load_bridge
+
+    folder = os.getcwd()
+    return load_bridge().convert_report(report, form, width, color, ledger, folder, source_root(folder))
+
+
+def write(report: bytes, outputs: list[Output], ledger: bool = False) -> list[str]:
+    """Writes every file that can be written; says what went wrong with the others."""
+    problems = []
+    for output in outputs:
+        data = convert(report, output.form, ledger=ledger)
+        try:
+            with open(output.path, "wb") as file:
+                file.write(data)
+        except OSError as error:
+            problems.append(f"{output.option} {output.path} could not be written: {error.strerror}.")
+    return problems
+
+
+def source_root(folder: str) -> str:
+    """The folder that code hosts count paths from: the repository's, or else `folder` itself."""
+    here = folder
+    while not os.path.exists(os.path.join(here, ".git")):
+        above = os.path.dirname(here)
+        if above == here:
+            return folder
+        here = above
+    return here
