@@ -59,8 +59,8 @@ NOT_SIMULATED: dict[str, str] = {
     "torch.cuda.current_solver_handle": _HANDLE,
     "torch.cuda.GreenContext": "use torch.cuda.Stream; a simulated device has no multiprocessors to share out.",
     "torch.cuda._compile_kernel": _KERNEL,
-    "torch.cuda.jiterator._create_jit_fn": _KERNEL,
-    "torch.cuda.jiterator._create_multi_output_jit_fn": _KERNEL,
+    # Making one is harmless, and libraries do so when they are imported; launching it is not simulated.
+    "torch.cuda.jiterator._JittedFunction.__call__": _KERNEL,
     "torch.cuda.tunable.*": _TUNING,
     "torch.cuda.gds.gds_register_buffer": _STORAGE,
     "torch.cuda.gds.gds_deregister_buffer": _STORAGE,
