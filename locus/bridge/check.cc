@@ -5,6 +5,7 @@
 
 #include "locus/bridge/memory.h"
 #include "locus/bridge/rules.h"
+#include "locus/bridge/wording.h"
 
 namespace locus::bridge {
 namespace {
@@ -41,7 +42,8 @@ bool is_cpu_scalar(const Tensor& t) { return t.device().is_cpu() && t.dim() == 0
 
 class Judge {
  public:
-  explicit Judge(const Call& call) : plan_(call.plan), schema_(call.op.schema()), stack_(call.stack), base_(call.base) {}
+  explicit Judge(const Call& call)
+      : call_(call), plan_(call.plan), schema_(call.op.schema()), stack_(call.stack), base_(call.base) {}
 
   bool judge(Violation* violation) {
     return wrong_index(violation) || wrong_lengths(violation) || wrong_devices(violation);
@@ -49,33 +51,21 @@ class Judge {
 
   /// Raises for wrong_devices() in PyTorch's words.
   [[noreturn]] void raise_devices() {
-    const std::string& name = schema_.name();
-    if (name == "aten::convolution" || name == "aten::_convolution") raise_convolution();
-    if (name == "aten::masked_fill_" || name == "aten::masked_fill") {
-      TORCH_CHECK(tensor(0).device() == tensor(1).device(), "expected self and mask to be on the same device, but got mask on ",
-                  tensor(1).device(), " and self on ", tensor(0).device());
-    }
+    raise_in_own_words(call_);
     if (plan_.rule.kind == RuleKind::kExact) raise_exact();
     raise_iterator();
   }
 
  private:
-  const Tensor& tensor(size_t position) const { return stack_[base_ + position].toTensor(); }
-
-  /// Convolutions compare type names before anything else.
-  [[noreturn]] void raise_convolution() {
-    const Tensor &input = tensor(0), &weight = tensor(1);
-    const bool same = input.device() == weight.device();
-    const char* who = same ? "bias" : "weight";
-    const Tensor& other = same && stack_[base_ + 2].isTensor() ? tensor(2) : weight;
-    TORCH_CHECK(false, "Input type (", input.toString(), ") and ", who, " type (", other.toString(), ") should be the same",
-                input.device().is_cpu() ? " or input should be a MKLDNN tensor and " : "",
-                input.device().is_cpu() ? who : "", input.device().is_cpu() ? " is a dense tensor" : "");
-  }
-
+  /// Results that are given by out= come first, as in PyTorch's checks.
   template <class Visit>
   void each_ruled(Visit&& visit) {
+    for (const bool results : {true, false}) each_ruled_of(results, visit);
+  }
+  template <class Visit>
+  void each_ruled_of(bool results, Visit& visit) {
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      if ((plan_.arguments[i].written && schema_.arguments()[i].kwarg_only()) != results) continue;
       const ArgumentRule rule = plan_.rule.argument(static_cast<int>(i));
       if (rule == ArgumentRule::kFree || rule == ArgumentRule::kIndex || rule == ArgumentRule::kMustBeCpu) continue;
       each_tensor(plan_.arguments[i].kind, stack_[base_ + i], [&](const Tensor& t, int element) {
@@ -174,6 +164,7 @@ class Judge {
     TORCH_CHECK(false, "Expected all tensors to be on the same device");
   }
 
+  const Call& call_;
   const OperatorPlan& plan_;
   const c10::FunctionSchema& schema_;
   const torch::jit::Stack& stack_;

@@ -12,5 +12,6 @@ namespace locus::bridge {
 void add_cell_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 void add_attention_kernels(torch::Library& library, std::unordered_set<std::string>& done);
+void add_product_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 
 }  // namespace locus::bridge

@@ -18,6 +18,7 @@
 #include "locus/bridge/special.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
+#include "locus/bridge/wording.h"
 
 namespace locus::bridge {
 namespace {
@@ -165,6 +166,7 @@ class HostCall {
     if (!is_plain(t)) {
       dispatch_by_operands_ = true;
       Tensor host = special_to_host(t, [this](const Tensor& part) { return to_host(Tensor(part), false); });
+      learn_as(t, host);
       operands_.push_back({std::move(t), written ? host : Tensor(), host.unsafeGetTensorImpl(), nullptr});
       return host;
     }
@@ -172,10 +174,16 @@ class HostCall {
       if (known.device.is_same(t) && known.host.defined()) return known.host;
     }
     Tensor host = host_alias(t);
+    if (dispatch_by_operands_) learn_as(t, host);
     auto* impl = host.unsafeGetTensorImpl();
     operands_.push_back(
         {std::move(t), written ? host : Tensor(), impl, impl->unsafe_storage().unsafeGetStorageImpl()});
     return host;
+  }
+
+  /// Some sparse kernels ask whether an operand needs a gradient, and prepare for the backward pass then.
+  static void learn_as(const Tensor& device, const Tensor& host) {
+    if (device.requires_grad()) host.unsafeGetTensorImpl()->set_requires_grad(true);
   }
 
   void call() {
@@ -272,9 +280,18 @@ class HostCall {
 
 namespace {
 
+/// A card looks at the operands before it does anything; so does what can't do more.
+[[noreturn]] void refuse_call(const c10::OperatorHandle& op, Stack* stack) {
+  const OperatorPlan& plan = plan_of(op);
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  Violation violation;
+  if (find_violation(call, &violation)) raise_violation(call, violation);
+  refuse(plan, "PyTorch has it for real CUDA devices only.");
+}
+
 void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_operands) {
   const OperatorPlan& plan = plan_of(op);
-  if (!plan.has_host_kernel) refuse(plan, "PyTorch has it for real CUDA devices only.");
+  if (!plan.has_host_kernel) refuse_call(op, stack);
   OperatorScope scope(plan.number);
   HostCall(op, plan, stack, dispatch_by_operands).run();
 }
@@ -285,8 +302,25 @@ void simulated_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stac
 void simulated_special_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
   run_on_host(op, stack, true);
 }
-void refusing_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack*) {
-  refuse(plan_of(op), "PyTorch has it for real CUDA devices only.");
+void refusing_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) { refuse_call(op, stack); }
+void refusing_quantised_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack*) {
+  refuse(plan_of(op), "quantised tensors are not.");
+}
+void worded_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
+  const OperatorPlan& plan = plan_of(op);
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  if (policy() == Policy::kRaise && on_two_devices(call)) raise_in_own_words(call);
+  op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
+}
+void checked_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
+  const OperatorPlan& plan = plan_of(op);
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  Violation violation;
+  if (find_violation(call, &violation)) {
+    if (policy() == Policy::kRaise) raise_violation(call, violation);
+    report_and_move(call, violation);
+  }
+  op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
 }
 
 }  // namespace locus::bridge

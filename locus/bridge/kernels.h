@@ -10,6 +10,12 @@ namespace locus::bridge {
 void simulated_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// The same for sparse tensors.
 void simulated_special_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Checks the operands, then takes the operator apart: for composites that are one operator on a card.
+void checked_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Takes the operator apart; only the words it raises with are a card's, which has one operator inside for many.
+void worded_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Says that quantised tensors are not simulated.
+void refusing_quantised_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// Says by name that the operator is not simulated.
 void refusing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 

@@ -62,7 +62,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
                          c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
                          c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::SparseCPU,
-                         c10::DispatchKey::SparseCsrCPU}) {
+                         c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::NestedTensorCPU}) {
     plan.has_host_kernel = plan.has_host_kernel || op.hasKernelForDispatchKey(key);
   }
   const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };

@@ -148,6 +148,8 @@ int install_kernels() {
   static auto* any = new torch::Library(torch::Library::IMPL, "_", DispatchKey::CUDA, __FILE__, __LINE__);
   static auto* sparse = new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCUDA, __FILE__, __LINE__);
   static auto* compressed = new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
+  static auto* nested = new torch::Library(torch::Library::IMPL, "_", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
+  static auto* quantised = new torch::Library(torch::Library::IMPL, "_", DispatchKey::QuantizedCUDA, __FILE__, __LINE__);
 
   std::unordered_set<std::string> done;
   const auto by_hand = [&](const char* name, auto&& function) {
@@ -175,14 +177,27 @@ int install_kernels() {
   add_cell_kernels(*aten, done);
   add_attention_kernels(*aten, done);
   add_softmax_kernels(*aten, done);
+  add_product_kernels(*aten, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
   static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",
                                                               "convolution_overrideable", "_grouped_mm", "_chunk_cat",
                                                               "_chunk_cat.out", "split_with_sizes_copy.out",
-                                                              "ldexp.Tensor", "ldexp.out", "ldexp_"};
+                                                              "ldexp.Tensor", "ldexp.out", "ldexp_", "mode.values", "conj_physical_"};
   int count = static_cast<int>(done.size());
   auto& dispatcher = c10::Dispatcher::singleton();
+  // A card has these in one piece, the CPU in parts: checked as a whole, also where a gradient is needed.
+  static auto* learning = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::AutogradCUDA, __FILE__, __LINE__);
+  for (const char* name : {"_fused_rms_norm"}) {
+    const auto op = dispatcher.findOp({std::string("aten::") + name, ""});
+    if (!op.has_value() || op->hasKernelForDispatchKey(DispatchKey::CPU)) continue;
+    aten->impl(name, torch::CppFunction::makeFromBoxedFunction<&checked_composite_kernel>());
+    learning->impl(name, torch::CppFunction::makeFromBoxedFunction<&checked_composite_kernel>());
+    done.insert(name);
+  }
+  aten->impl("_batch_norm_impl_index", torch::CppFunction::makeFromBoxedFunction<&worded_composite_kernel>());
+  learning->impl("_batch_norm_impl_index", torch::CppFunction::makeFromBoxedFunction<&worded_composite_kernel>());
+  done.insert("_batch_norm_impl_index");
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     std::string full = name.name.substr(6);
@@ -206,9 +221,10 @@ int install_kernels() {
     }
     ++count;
   }
-  // A CUDA build has kernels of its own for sparse tensors, which come before any fallback.
+  // A CUDA build has kernels of its own for sparse and nested tensors, which come before any fallback.
   static auto* aten_sparse = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
   static auto* aten_compressed = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
+  static auto* aten_nested = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     const auto op = dispatcher.findOp(name);
@@ -225,6 +241,7 @@ int install_kernels() {
     };
     override_in(aten_sparse, DispatchKey::SparseCUDA, DispatchKey::SparseCPU);
     override_in(aten_compressed, DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
+    override_in(aten_nested, DispatchKey::NestedTensorCUDA, DispatchKey::NestedTensorCPU);
   }
   // Collectives follow the tensors' pointers on the host: refused by name before they do.
   static auto* collectives = new torch::Library(torch::Library::IMPL, "c10d", DispatchKey::CUDA, __FILE__, __LINE__);
@@ -236,6 +253,8 @@ int install_kernels() {
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());
   sparse->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
   compressed->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
+  nested->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
+  quantised->fallback(torch::CppFunction::makeFromBoxedFunction<&refusing_quantised_kernel>());
   return count;
 }
 

@@ -1,6 +1,7 @@
 // See special.h.
 #include "locus/bridge/special.h"
 
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
 
@@ -19,6 +20,9 @@ bool is_compressed(c10::Layout layout) {
 }
 
 [[noreturn]] void refuse_layout(const Tensor& t) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!t.is_quantized(), "locus: quantised tensors (here: ", t.scalar_type(),
+                              ") are not simulated. Keep this part on the CPU (x.cpu()), where PyTorch has most of its "
+                              "quantised operators.");
   TORCH_CHECK_NOT_IMPLEMENTED(false, "locus: tensors of layout ", t.layout(), " and type ", t.toString(),
                               " are not simulated. Keep this part on the CPU (x.cpu()).");
 }
@@ -42,6 +46,16 @@ Tensor make_compressed(DispatchKey key, c10::Device device, const Tensor& like, 
   return made;
 }
 
+/// The same list of tensors over other memory.
+Tensor nested_over(const Tensor& buffer, const Tensor& like) {
+  const auto* impl = static_cast<const at::native::NestedTensorImpl*>(like.unsafeGetTensorImpl());
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(buffer, impl->get_nested_sizes(), impl->get_nested_strides(),
+                                                               impl->get_storage_offsets());
+}
+Tensor buffer_of(const Tensor& nested) {
+  return static_cast<at::native::NestedTensorImpl*>(nested.unsafeGetTensorImpl())->get_unsafe_storage_as_tensor();
+}
+
 }  // namespace
 
 Tensor special_to_host(const Tensor& device, const std::function<Tensor(const Tensor&)>& part) {
@@ -53,6 +67,7 @@ Tensor special_to_host(const Tensor& device, const std::function<Tensor(const Te
                            part(csr(device)->compressed_indices()), part(csr(device)->plain_indices()),
                            part(csr(device)->values()));
   }
+  if (device.is_nested()) return nested_over(part(buffer_of(device)), device);
   refuse_layout(device);
 }
 
@@ -65,6 +80,7 @@ Tensor special_to_device(const Tensor& host, int index, const std::function<Tens
                            part(csr(host)->compressed_indices()), part(csr(host)->plain_indices()),
                            part(csr(host)->values()));
   }
+  if (host.is_nested()) return nested_over(part(buffer_of(host)), host);
   refuse_layout(host);
 }
 
@@ -74,7 +90,7 @@ void special_follow(const Tensor& device, const Tensor& host, const std::functio
   } else if (is_compressed(device.layout())) {
     csr(device)->set_member_tensors(part(csr(host)->compressed_indices()), part(csr(host)->plain_indices()),
                                     part(csr(host)->values()), host.sizes());
-  } else {
+  } else if (!device.is_nested()) {  // the parts of a nested tensor were written in place
     refuse_layout(device);
   }
 }

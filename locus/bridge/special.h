@@ -1,15 +1,18 @@
-// Tensors without a storage of their own (sparse COO, CSR and their kin): taken apart into plain
-// tensors for a kernel and put together again afterwards.
+// Tensors that are more than a storage and strides (sparse COO, CSR and their kin, nested ones): taken apart
+// into plain tensors for a kernel and put together again afterwards.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <functional>
 
 namespace locus::bridge {
 
 inline bool is_plain(const at::Tensor& t) {
-  return t.unsafeGetTensorImpl()->layout() == c10::kStrided && t.unsafeGetTensorImpl()->has_storage();
+  constexpr c10::DispatchKeySet kRefined = c10::DispatchKeySet(c10::DispatchKey::NestedTensor) | c10::DispatchKeySet(c10::DispatchKey::Quantized);
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  return impl->layout() == c10::kStrided && impl->has_storage() && !impl->key_set().has_any(kRefined);
 }
 
 /// The CPU tensor over the host twins of the parts. Raises for layouts that are not simulated.

@@ -1,0 +1,102 @@
+// Matrix products that read half precision and write single: CUDA has them in one operator, the CPU in two.
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/op_registration/adaption.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/mm.h>
+#include <torch/library.h>
+
+#include "locus/bridge/as_kernel.h"
+#include "locus/bridge/cuda_only.h"
+
+namespace locus::bridge {
+namespace {
+
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+
+/// What PyTorch's generated wrapper asks before the kernel runs.
+void check_devices(const char* wrapper, std::initializer_list<std::pair<const char*, const Tensor*>> operands) {
+  std::optional<c10::Device> common;
+  for (const auto& [name, tensor] : operands) c10::impl::check_and_update_common_device(common, *tensor, wrapper, name);
+}
+
+Tensor product(const Tensor& self, const Tensor& other, ScalarType type) {
+  AsKernel kernel(self);
+  const Tensor left = kernel.in(self).to(type), right = kernel.in(other).to(type);
+  return kernel.out_as_is(left.dim() == 2 ? at::mm(left, right) : at::bmm(left, right));
+}
+Tensor product_plus(const Tensor& self, const Tensor& left, const Tensor& right, ScalarType type, const Scalar& beta,
+                    const Scalar& alpha) {
+  AsKernel kernel(left);
+  const Tensor sum = kernel.in(self).to(type), a = kernel.in(left).to(type), b = kernel.in(right).to(type);
+  return kernel.out_as_is(a.dim() == 2 ? at::addmm(sum, a, b, beta, alpha) : at::baddbmm(sum, a, b, beta, alpha));
+}
+
+Tensor mm(const Tensor& self, const Tensor& mat2, ScalarType type) {
+  check_devices("wrapper_CUDA_dtype_mm", {{"self", &self}, {"mat2", &mat2}});
+  return product(self, mat2, type);
+}
+Tensor bmm(const Tensor& self, const Tensor& mat2, ScalarType type) {
+  check_devices("wrapper_CUDA_dtype_bmm", {{"self", &self}, {"mat2", &mat2}});
+  return product(self, mat2, type);
+}
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, ScalarType type, const Scalar& beta, const Scalar& alpha) {
+  check_devices("wrapper_CUDA_dtype_addmm", {{"self", &self}, {"mat1", &mat1}, {"mat2", &mat2}});
+  return product_plus(self, mat1, mat2, type, beta, alpha);
+}
+Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, ScalarType type, const Scalar& beta,
+               const Scalar& alpha) {
+  check_devices("wrapper_CUDA_dtype_baddbmm", {{"self", &self}, {"batch1", &batch1}, {"batch2", &batch2}});
+  return product_plus(self, batch1, batch2, type, beta, alpha);
+}
+
+Tensor& into(Tensor& out, const Tensor& result) {
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "out_dtype must be the same as the dtype of the provided out tensor");
+  out.resize_(result.sizes());
+  return out.copy_(result);
+}
+Tensor& mm_out(const Tensor& self, const Tensor& mat2, ScalarType type, Tensor& out) {
+  check_devices("wrapper_CUDA_dtype_out_mm_out", {{"out", &out}, {"self", &self}, {"mat2", &mat2}});
+  return into(out, product(self, mat2, type));
+}
+Tensor& bmm_out(const Tensor& self, const Tensor& mat2, ScalarType type, Tensor& out) {
+  check_devices("wrapper_CUDA_dtype_out_bmm_out", {{"out", &out}, {"self", &self}, {"mat2", &mat2}});
+  return into(out, product(self, mat2, type));
+}
+Tensor& addmm_out(const Tensor& self, const Tensor& mat1, const Tensor& mat2, ScalarType type, const Scalar& beta,
+                  const Scalar& alpha, Tensor& out) {
+  check_devices("wrapper_CUDA_dtype_out_addmm_out", {{"out", &out}, {"self", &self}, {"mat1", &mat1}, {"mat2", &mat2}});
+  return into(out, product_plus(self, mat1, mat2, type, beta, alpha));
+}
+Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batch2, ScalarType type, const Scalar& beta,
+                    const Scalar& alpha, Tensor& out) {
+  check_devices("wrapper_CUDA_dtype_out_baddbmm_out",
+                {{"out", &out}, {"self", &self}, {"batch1", &batch1}, {"batch2", &batch2}});
+  return into(out, product_plus(self, batch1, batch2, type, beta, alpha));
+}
+
+}  // namespace
+
+void add_product_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
+  const auto add = [&](const char* name, const char* overload, auto&& function) {
+    // Older versions of PyTorch have none of them.
+    if (!c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, overload}).has_value()) return;
+    const std::string full = std::string(name) + "." + overload;
+    library.impl(full.c_str(), std::forward<decltype(function)>(function));
+    done.insert(full);
+  };
+  add("mm", "dtype", TORCH_FN(mm));
+  add("bmm", "dtype", TORCH_FN(bmm));
+  add("addmm", "dtype", TORCH_FN(addmm));
+  add("baddbmm", "dtype", TORCH_FN(baddbmm));
+  add("mm", "dtype_out", TORCH_FN(mm_out));
+  add("bmm", "dtype_out", TORCH_FN(bmm_out));
+  add("addmm", "dtype_out", TORCH_FN(addmm_out));
+  add("baddbmm", "dtype_out", TORCH_FN(baddbmm_out));
+}
+
+}  // namespace locus::bridge

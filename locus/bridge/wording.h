@@ -1,0 +1,11 @@
+// The words of operators that check their operands themselves, in a way of their own.
+#pragma once
+
+#include "locus/bridge/check.h"
+
+namespace locus::bridge {
+
+/// Raises for operands on different devices as this operator does; returns where its words are the common ones.
+void raise_in_own_words(const Call& call);
+
+}  // namespace locus::bridge
