@@ -1,5 +1,7 @@
-"""Fixtures for tests that run whole programs, or test functions in a process of their own."""
+"""Fixtures for tests that run whole programs, or test functions in a process of their own; the slow runs; the table
+of measured conformance that closes a run."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,3 +19,29 @@ def program():
     runner = ForkRunner()
     yield runner
     runner.close()
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "slow: minutes rather than seconds; run with -m slow, or TEST_ALL=1 in the environment"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if "slow" in (config.option.markexpr or "") or os.environ.get("TEST_ALL"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="slow; run with -m slow"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What the tests recorded as "conformance", one line each: name, then figures."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    rows = [value for report in reports for name, value in getattr(report, "user_properties", []) if name == "conformance"]
+    if not rows:
+        return
+    terminalreporter.section("conformance")
+    widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(max(map(len, rows)))]
+    for name, *figures in rows:
+        terminalreporter.line("  ".join([name.ljust(widths[0]), *(f.rjust(w) for f, w in zip(figures, widths[1:]))]))

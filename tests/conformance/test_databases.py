@@ -1,0 +1,55 @@
+"""PyTorch's own databases of samples give on a simulated device what they give on the CPU; see databases.py.
+
+Every day the first three samples of each entry; with `-m slow` all of them, in every dtype.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import differences
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(*arguments):
+    """What databases.py says, {database: {…}}."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "databases.py"), *arguments], capture_output=True, text=True, timeout=3000, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def judge(results, record_property):
+    for database, result in results.items():
+        failures, samples = result["failures"], result["samples"]
+        equal = sum(result.get(fate, 0) for fate in ("equal", "equal by parts", "refused by both"))
+        record_property(
+            "conformance",
+            [
+                f"PyTorch's {database}",
+                f"{samples:,} samples",
+                f"{equal:,} equal",
+                f"{result.get('listed', 0):,} listed",
+                f"{len(failures)} failed",
+                f"{result['seconds']:.0f} s",
+            ],
+        )
+        assert not failures, f"{database}: " + "\n".join(" ".join(map(str, failure)) for failure in failures[:30])
+        assert equal >= 0.99 * samples, f"{database}: only {equal} of {samples} samples are equal"
+
+
+def test_first_samples(record_property):
+    judge(run(), record_property)
+
+
+@pytest.mark.slow
+def test_all_samples(record_property):
+    results = run("--all")
+    judge(results, record_property)
+    seen = {reason for result in results.values() for reason in result["reasons"]}
+    unseen = {entry.reason for entry in differences.DIFFERENCES} - seen
+    assert not unseen, f"no longer different; take them out of differences.py: {unseen}"
