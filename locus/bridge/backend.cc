@@ -160,7 +160,7 @@ struct SimulatedHooks final : at::CUDAHooksInterface {
     return default_generator(device < 0 ? t_current_device : device);
   }
   virtual at::Generator getNewGenerator(DeviceIndex device) const {
-    return new_generator(device < 0 ? t_current_device : device);
+    return new_generator(device);  // "cuda" without a number stays so, as on a real card
   }
   // cuDNN is there to those who ask for its version, but no operator is routed to it.
   long versionCuDNN() const override { return 91900; }

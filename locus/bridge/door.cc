@@ -48,6 +48,8 @@ std::unordered_map<uint64_t, std::unique_ptr<Verdict>>& verdicts() {
 constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listing; repeats share one verdict
 
 thread_local bool t_reporting = false;
+/// How many composites of a real card's are under way on this thread, whose parts come to the door.
+thread_local int t_composites = 0;
 
 OriginId origin_of_tensor(const Tensor& t) {
   return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;
@@ -105,7 +107,7 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
   }
   // In place and out=: the operand that is written decides, or nothing would be written.
   for (const OperandRef& ref : all_operands(call)) {
-    if (call.plan.arguments[ref.argument].written && violation.kind == Violation::Kind::kDevices) {
+    if (call.plan.arguments[ref.argument].written && violation.kind != Violation::Kind::kMustBeCpu) {
       target = operand(call, ref).device();
       break;
     }
@@ -117,7 +119,7 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
     const Tensor t = operand(call, ref);
     const Device wanted = must_be_cpu ? Device(c10::kCPU) : target;
     if (t.device() == wanted || t.device().is_meta() || (t.dim() == 0 && t.device().is_cpu() && !must_be_cpu)) continue;
-    if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex) continue;
+    if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex && ref.argument != 0) continue;
     if (violation.kind == Violation::Kind::kMustBeCpu && !must_be_cpu) continue;
     replace_operand(call, ref, t.to(wanted));
   }
@@ -174,6 +176,11 @@ class OriginNote {
     if (!t.defined() || !t.has_storage()) return;
     const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     const OriginId known = origin_of(storage);
+    if (t_composites != 0) {
+      // Steps inside a composite are nobody's tensors; what the address held before must not be taken for them.
+      if (is_kept_by_address(storage) && !aliased_) set_origin(storage, 0);
+      return;
+    }
     if (is_kept_by_address(storage)) {
       // The address may have been another tensor's: only a result that is an argument keeps what is known of it.
       if (aliased_ && known != 0) return;
@@ -270,7 +277,16 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     }
     return op.redispatchBoxed(next, stack);
   }
-  c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
+  const bool real = on_real_devices();
+  if (real && judging && plan.elementwise_list &&
+      on_two_devices(Call{plan, op, *stack, stack->size() - plan.arguments.size()})) {
+    // Taken apart, each element comes back to the door; on simulated devices the kernel does so.
+    return op.callBoxedForDispatchKey(DispatchKey::CompositeExplicitAutograd, *stack);
+  }
+  // Nobody stands behind the door of a real card: there the parts of a composite must pass it too.
+  const bool reopened = real && judging && plan.composite && !plan.moves;
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> closed;
+  if (!reopened) closed.emplace(DispatchKeySet(kCheckKey));
   g_calls.fetch_add(1, std::memory_order_relaxed);
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   SiteScope site(current_site());
@@ -283,10 +299,19 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   OriginNote origin(plan, t_site);
   origin.look_at_operands(*stack, call.base);
   const uint64_t sequence = at::sequence_number::peek();
-  if (on_real_devices() && (plan.moves || plan.copies || plan.synchronises)) {
+  if (real && (plan.moves || plan.copies || plan.synchronises)) {
     const RealCrossing crossing(call);
     op.redispatchBoxed(next, stack);
     crossing.note(*stack);
+  } else if (reopened) {
+    t_composites += 1;
+    try {
+      op.redispatchBoxed(next, stack);
+    } catch (...) {
+      t_composites -= 1;
+      throw;
+    }
+    t_composites -= 1;
   } else {
     op.redispatchBoxed(next, stack);
   }
@@ -377,6 +402,9 @@ void report_and_move(const Call& call, const Violation& violation) {
     raise_violation(call, violation);
   }
   move_operands(call, violation, verdict->device);
+  // On a real card what is still mixed would end the program; on simulated ones the kernel sees to it.
+  Violation rest;
+  if (on_real_devices() && find_violation(call, &rest)) move_operands(call, rest, rest.device);
 }
 
 }  // namespace locus::bridge

@@ -68,6 +68,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
   const bool explicit_composite = has(c10::DispatchKey::CompositeExplicitAutograd) ||
                                   has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  plan.composite = explicit_composite && !has(c10::DispatchKey::CPU);
   plan.decomposes = !has(c10::DispatchKey::CPU) && !explicit_composite && has(c10::DispatchKey::CompositeImplicitAutograd);
   // PyTorch's generated check sits in the wrappers of kernels; composites have none, their parts do.
   const bool has_wrapper = has(c10::DispatchKey::CPU) || (!explicit_composite && !plan.decomposes);

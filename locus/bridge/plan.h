@@ -27,6 +27,7 @@ struct OperatorPlan {
   bool draws = false;         ///< uses random numbers
   bool has_host_kernel = false;
   bool decomposes = false;    ///< PyTorch takes it apart into other operators before any kernel
+  bool composite = false;     ///< its kernel calls other operators, below autograd, and checks nothing itself
   bool elementwise_list = false;  ///< _foreach_*: one call for many small ones
   bool moves = false;         ///< _to_copy: the result is the operand, elsewhere
   bool copies = false;        ///< copy_: what is written keeps its place, what is read crosses over

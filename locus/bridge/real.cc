@@ -92,6 +92,12 @@ class MemoryFollower final : public ProfilerStateBase {
   ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
 };
 
+/// What crosses over: of a sparse tensor, its values.
+std::int64_t bytes_of(const at::Tensor& t) {
+  const std::int64_t numbers = t.is_sparse() ? t._nnz() : t.numel();
+  return numbers * static_cast<std::int64_t>(t.itemsize());
+}
+
 auto follower_kind() { return c10::DebugInfoKind::PROFILER_STATE; }
 thread_local bool t_following = false;
 
@@ -138,13 +144,13 @@ RealCrossing::RealCrossing(const Call& call) : plan_(call.plan) {
   if (plan_.copies) {
     const at::Tensor& source = call.stack[call.base + 1].toTensor();
     from_ = source.device();
-    bytes_ = static_cast<std::int64_t>(source.nbytes());
+    bytes_ = bytes_of(source);
     non_blocking_ = call.stack[call.base + 2].toBool();
     if (non_blocking_ && from_ != to_) pinned_ = (from_.is_cpu() ? source : first).is_pinned();
   } else if (plan_.moves) {
     const c10::IValue& device = call.stack[call.base + 3];  // self, dtype, layout, device, pin_memory, non_blocking
     if (device.isDevice()) to_ = device.toDevice();
-    bytes_ = static_cast<std::int64_t>(first.nbytes());
+    bytes_ = bytes_of(first);
     non_blocking_ = call.stack[call.base + 5].toBool();
     if (non_blocking_ && from_.is_cpu()) pinned_ = first.is_pinned();
   }

@@ -63,6 +63,13 @@ OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& s
       if (schema.arguments()[i].name() == exception.argument) rule.set_argument(static_cast<int>(i), exception.rule);
     }
   }
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    // The state of a card's random numbers, handed from forward to backward: on the host, unless a graph is captured.
+    const std::string& argument = schema.arguments()[i].name();
+    if (argument == "philox_seed" || argument == "philox_offset" || argument == "rng_state" || argument == "unused") {
+      rule.set_argument(static_cast<int>(i), ArgumentRule::kFree);
+    }
+  }
   return rule;
 }
 

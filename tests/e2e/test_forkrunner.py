@@ -1,7 +1,10 @@
 """The runner itself: a program must not be able to tell it from a plain interpreter."""
 
 import signal
+import subprocess
+import sys
 import textwrap
+import time
 
 import pytest
 
@@ -71,9 +74,12 @@ def test_parallel_ops_and_backward_work_in_a_child(program):
         assert program.run_source(source(text)).ok().stdout == "True 2\n"
 
 
-def test_a_fork_is_fast(program):
+def test_a_fork_is_faster_than_a_start(program):
     program.run_source("pass").ok()
-    assert min(program.run_source("import torch; torch.ones(1)").ok().seconds for _ in range(3)) < 1.0
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import torch; torch.ones(1)"], check=True)
+    start = time.perf_counter() - began
+    assert min(program.run_source("import torch; torch.ones(1)").ok().seconds for _ in range(3)) < start
 
 
 def test_call(program):

@@ -20,12 +20,13 @@ def marked(paths):
 @pytest.mark.parametrize("path", marked(BUGGY))
 def test_same_findings(program, path):
     real, simulated = check_real(program, path), check(program, path, devices=1)
-    assert essence(real.findings) == essence(simulated.findings)
+    assert essence(real.findings) == essence(simulated.findings), real.result.describe()
+    assert real.result.code == simulated.result.code, real.result.describe()
 
 
 @pytest.mark.parametrize("path", marked(CLEAN))
 def test_silent_on_correct_programs(program, path):
     real = check_real(program, path)
-    assert real.errors == []
+    assert real.errors == [], real.result.describe()
     plain = program.run(path)
-    assert (real.result.code, real.stdout) == (plain.code, plain.stdout), plain.describe()
+    assert (real.result.code, real.stdout) == (plain.code, plain.stdout), real.result.describe()

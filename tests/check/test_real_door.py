@@ -1,0 +1,43 @@
+"""The door of real devices (origins by address, composites and foreach taken apart there) finds what the other finds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from checker import check
+from corpus import programs
+
+NAMES = (
+    "class_weights", "resume_adam_by_hand", "eye_targets", "scatter_one_hot", "causal_mask_gpt", "rnn_hidden_state",
+    "trainer_nested_batch", "dropped_result_notebook", "embeddings_to_numpy", "packed_lengths",
+)  # fmt: skip
+PROGRAMS = [path for path in programs("buggy") if path.stem in NAMES]
+
+
+def essence(findings):
+    return sorted((f["code"], f["cause"]["line"], f["culprit"]["name"], f["culprit"]["device"]) for f in findings)
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_same_findings(program, path, tmp_path):
+    report = tmp_path / "report.json"
+    program.run(Path(__file__).parent / "run_as_real.py", str(path), str(report))
+    assert essence(json.loads(report.read_text())["findings"]) == essence(check(program, path, devices=1).findings)
+
+
+def test_the_ledger_has_transfers_and_time(program, tmp_path):
+    script, report = tmp_path / "program.py", tmp_path / "report.json"
+    script.write_text(
+        "import torch\n"
+        "x = torch.ones(1000)\n"
+        "y = x.to('cuda')\n"
+        "for _ in range(3):\n"
+        "    y.sum().item()\n"
+        "z = y.cpu()\n"
+    )
+    program.run(Path(__file__).parent / "run_as_real.py", str(script), str(report)).ok()
+    read = json.loads(report.read_text())
+    transfers = {(t["line"], t["from"], t["to"]): t for t in read["transfers"]}
+    assert transfers[3, "cpu", "cuda:0"]["bytes"] == transfers[6, "cuda:0", "cpu"]["bytes"] == 4000
+    assert all(t["milliseconds"] > 0 for t in read["transfers"])
+    assert {s["line"]: s["count"] for s in read["syncs"]} == {5: 3, 6: 1}
