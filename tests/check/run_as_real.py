@@ -19,5 +19,5 @@ for program, report in [sys.argv[1:3]]:
         code = int(stop.code or 0)
     session.stop()
     with open(report, "wb") as file:
-        file.write(session.render("json", code))
+        file.write(session.json(code))
     sys.exit(code)
