@@ -86,6 +86,11 @@ def _start_from_environment() -> None:
         os._exit(2)  # the interpreter is still starting; a SystemExit here would become a "Fatal Python error"
     if options is not None:
         activate_with_torch(options)
+    edited = os.environ.get("LOCUS_OVERLAY")
+    if edited and os.path.exists(edited):
+        from locus import overlay
+
+        overlay.install_saved(edited)
 
 
 _start_from_environment()

@@ -212,7 +212,7 @@ def assign_to(request: Request) -> Edit | None:
 
 
 def register_buffer(request: Request) -> Edit | None:
-    """`self.pe = torch.zeros(3)` -> `self.register_buffer("pe", torch.zeros(3))`."""
+    """`self.pe = torch.zeros(3)` -> `self.register_buffer("pe", torch.zeros(3), persistent=False)`."""
     if request.facts["kind"] != "plain-attribute" or isinstance(request.tensor, torch.nn.Parameter):
         return None
     file, statement = _attribute_assignment(request)
@@ -226,8 +226,8 @@ def register_buffer(request: Request) -> Edit | None:
     between = file.text_between(target, statement.value)
     if between.strip().endswith("("):
         return None  # a value in parentheses of its own: the brackets would not match
-    note = "a buffer is saved with the model; persistent=False keeps it out of state_dict()"
-    return file.edit([head, Change.after(statement.value, ")")], note)
+    note = "persistent=False leaves state_dict() as it was, so that saved models still load"
+    return file.edit([head, Change.after(statement.value, ", persistent=False)")], note)
 
 
 def module_list(request: Request) -> Edit | None:

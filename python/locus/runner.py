@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from locus import overlay
 from locus.errors import UsageError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -52,8 +53,10 @@ def _prepare_script(target: Target) -> Callable[[], Any]:
     if os.path.isdir(path) or _is_importable_archive(path):
         return _prepare_folder(target)
     try:
-        with io.open_code(os.path.abspath(path)) as file:
-            source = file.read()
+        source = overlay.text_of(path)
+        if source is None:
+            with io.open_code(os.path.abspath(path)) as file:
+                source = file.read()
     except OSError as error:
         raise UsageError(
             f"can't open the script {path!r}: {error.strerror}. Check its name and the current folder."

@@ -14,6 +14,9 @@ from typing import Any
 from locus._load import load_bridge
 
 
+_MAX_OFFERS = 5_000
+
+
 class StopAfterSteps(BaseException):
     """Ends a program after the number of optimizer steps that was asked for. Not an Exception: nobody catches it."""
 
@@ -25,6 +28,8 @@ class Session:
         self.script, self.arguments, self.limit = script, list(arguments or []), steps
         self.began = time.perf_counter()
         self.bridge: Any = None
+        self.offers: list[dict[str, Any]] | None = None
+        """Every edit that could be made, by operand and place; kept only where the edits are to be tried."""
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
@@ -64,6 +69,10 @@ class Session:
 
     def add_case(self, case: dict[str, Any], key: int = 0) -> str:
         """Hands a case to the engine; the device where its operands belong."""
+        if self.offers is not None and len(self.offers) < _MAX_OFFERS:
+            place = {"file": case["use"]["file"], "line": case["use"]["line"]}
+            keys = ("name", "expression", "device", "edits")
+            self.offers += [{**place, **{key: o[key] for key in keys}} for o in case["operands"] if o["edits"]]
         return self.bridge.add_case(json.dumps(case), key)
 
     def _note_source(self, raw: dict[str, Any], case: dict[str, Any]) -> None:

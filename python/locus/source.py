@@ -17,6 +17,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from locus import overlay
+
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Scope = (*Function, ast.ClassDef, ast.Module)
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -249,6 +251,12 @@ def load(file: str) -> Source | None:
     return result
 
 
+def known_text(file: str) -> str | None:
+    """The text of a file as it was when it was last looked at; None where it was not."""
+    cached = _files.get(file)
+    return cached[1].text if cached is not None and cached[1] is not None else None
+
+
 def line_text(file: str, line: int) -> str:
     """The text of a line, "" where it is not known."""
     if line <= 0 or not file:
@@ -305,6 +313,9 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _stamp(file: str) -> tuple[float, int] | None:
+    edited = overlay.text_of(path_of(file))
+    if edited is not None:
+        return 0.0, len(edited)
     try:
         status = os.stat(path_of(file))
     except (OSError, ValueError):
@@ -322,10 +333,12 @@ def _read(file: str, stamp: tuple[float, int] | None) -> Source | None:
         return Source(file, "".join(lines), editable=False) if lines else None
     if stamp[1] > _MAX_FILE:
         return None
-    with open(path_of(file), "rb") as opened:
-        raw = opened.read()
+    raw = overlay.text_of(path_of(file))
+    if raw is None:
+        with open(path_of(file), "rb") as opened:
+            raw = opened.read()
     encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
     text = raw.decode(encoding)
-    # Edits are written in UTF-8, and a form feed or a lone carriage return moves lines for one reader and not another.
-    plain = encoding in ("utf-8", "utf-8-sig") and not any(mark in text for mark in "\f\v\x1c\x1d\x1e\x85\u2028\u2029")
-    return Source(file, text.replace("\r\n", "\n"), editable=plain and "\r" not in text.replace("\r\n", "\n"))
+    # An edit is written in the file's own encoding. A lone carriage return is a line's end for Python, not for others.
+    faithful = text.encode(encoding) == raw and "\r" not in text.replace("\r\n", "\n")
+    return Source(file, text.replace("\r\n", "\n"), editable=faithful)

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from typing import Any, NamedTuple
 
 from locus import reports, runner, simulation
 from locus.commands import run
@@ -20,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--ledger] [--real] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "[--ledger] [--verify] [--real] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.set_defaults(devices="2")
     for action in parser._actions:
@@ -29,19 +30,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
     reports.add_options(parser, "standard error")
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
+    parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they mend it")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
+
+
+class Observed(NamedTuple):
+    """A program that was checked."""
+
+    report: bytes
+    """As JSON."""
+    outputs: list[reports.Output]
+    exit: int
+    """The program's own exit code."""
+    found: int
+    """How many root causes were found."""
+    outcome: Any
+    """What came of trying the edits; None where that was not asked for, or where nothing was found."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs and checks the program. 0: nothing found, 1: findings, 2: Locus could not do it, else the program's own."""
+    observed = observe(arguments)
+    write(observed, arguments)
+    return 1 if observed.found else observed.exit
+
+
+def observe(arguments: argparse.Namespace) -> Observed:
+    """Runs and checks the program; with arguments.verify, runs it again with the edits."""
     options = run.machine(arguments)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     outputs = reports.outputs(arguments)
     from locus.session import Session, StopAfterSteps
 
+    verifier = None
+    if arguments.verify:
+        from locus.commands.fix import Verifier
+
+        # Set aside before the program starts: it runs the program again from there.
+        verifier = Verifier(
+            target, lambda: _prepare_devices(arguments, options), lambda n: Session(target.name, target.arguments, n)
+        )
     _prepare_devices(arguments, options)
     session = Session(target.name, target.arguments, limit)
+    session.offers = [] if verifier is not None else None
     session.start()
     try:
         exit_code = runner.run(target, ends_quietly=StopAfterSteps)
@@ -53,12 +85,13 @@ def execute(arguments: argparse.Namespace) -> int:
     session.stop()
     _flush()
     report = session.json(exit_code)
-    problems = reports.write(report, outputs, arguments.ledger)
-    if arguments.output is None or problems:  # what could not be written must not be lost
-        _show(report, arguments)
-    if problems:
-        raise LocusError(" ".join(problems))
-    return 1 if session.finding_count() else exit_code
+    outcome = None
+    if verifier is not None:
+        try:
+            report, outcome = verifier.verify(session, report)
+        finally:
+            verifier.close()
+    return Observed(report, outputs, exit_code, session.finding_count(), outcome)
 
 
 def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:
@@ -99,6 +132,15 @@ def _flush() -> None:
             stream.flush()
         except (OSError, ValueError):
             continue  # a closed pipe; the report may still reach its file
+
+
+def write(observed: Observed, arguments: argparse.Namespace) -> None:
+    """Writes the report where the options say."""
+    problems = reports.write(observed.report, observed.outputs, arguments.ledger)
+    if arguments.output is None or problems:  # what could not be written must not be lost
+        _show(observed.report, arguments)
+    if problems:
+        raise LocusError(" ".join(problems))
 
 
 def _show(report: bytes, arguments: argparse.Namespace) -> None:
