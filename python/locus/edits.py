@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from locus import batches, device_text, expressions, histories, hooks, names, rewriting, source, values
+from locus import batches, device_text, expressions, histories, hooks, names, places, rewriting, source, values
 from locus.rewriting import (
     add_argument,
     append_call,
@@ -73,7 +73,7 @@ def operand_edits(request: Request) -> dict[str, Edit]:
         edit = None
         with contextlib.suppress(Exception):  # an odd tree must not cost the other edits
             edit = make(request)
-        if edit is not None:
+        if edit is not None and places.is_user_file(edit["file"]):
             found[kind] = edit
     return found
 
@@ -155,7 +155,26 @@ def factory_device(request: Request) -> Edit | None:
     if isinstance(request.tensor, torch.Generator):
         return None
     file, call = _creation(request)
-    return device_argument(file, call, request.words(file, call)) if call is not None else None
+    if call is not None:
+        return device_argument(file, call, request.words(file, call))
+    return _move_where_made(request)
+
+
+def _move_where_made(request: Request) -> Edit | None:
+    """`lam = Beta(a, b).sample()` -> `… .to(device)`: made inside a library, and kept under a name; or, where it is
+    written to and can't be moved at the use, the call that made it."""
+    inside = ast.walk(request.node) if request.node is not None else ()
+    written_in = [ast.unparse(node) for node in inside if isinstance(node, (ast.Name, ast.Attribute))]
+    names_ = {request.facts["name"], *written_in}
+    for step in reversed(request.steps):
+        if step.call is None or step.file is None:
+            continue
+        statement = step.file.statement(step.call)
+        targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is step.call else []
+        named = len(targets) == 1 and ast.unparse(targets[0]) in names_
+        if named or request.facts["written"]:
+            return append_call(step.file, step.call, f".to({request.words(step.file, step.call)})")
+    return None
 
 
 def generator_device(request: Request) -> Edit | None:
@@ -236,13 +255,39 @@ def module_list(request: Request) -> Edit | None:
     if owner is None or owner["container"] not in ("list", "tuple", "dict"):
         return None
     file, statement = _attribute_assignment(request)
-    wrapper = rewriting.container_class(values.get_attribute(request.match.way.holder.module, owner["attribute"]))
+    value = values.get_attribute(request.match.way.holder.module, owner["attribute"])
+    wrapper = rewriting.container_class(value)
     if statement is None or not wrapper:
         return None
-    name = f"{nn_name(file)}.{wrapper}"
-    if isinstance(statement.value, ast.Tuple) and not file.segment(statement.value).startswith("("):
+    changes = rewriting.wrap(file, statement.value, f"{nn_name(file)}.{wrapper}")
+    inner = {rewriting.container_class(item) for item in rewriting.items_of(value)} - {""}
+    if changes is None or len(inner) > 1:
         return None
-    return file.edit([Change.before(statement.value, f"{name}("), Change.after(statement.value, ")")])
+    for name in inner:  # a dict of lists: what is put into it needs a container of its own
+        for part in _put_into(request, file, statement):
+            wrapped = rewriting.wrap(file, part, f"{nn_name(file)}.{name}")
+            if wrapped is None:
+                return None
+            changes += wrapped
+    return file.edit(changes)
+
+
+def _put_into(request: Request, file: source.Source, statement: Any) -> list[ast.AST]:
+    """The containers that are put into a container: the elements of its display, and what is assigned to its items."""
+    value = statement.value
+    if isinstance(value, (ast.DictComp, ast.ListComp, ast.GeneratorExp)):
+        return [value.value if isinstance(value, ast.DictComp) else value.elt]
+    found = list(value.values if isinstance(value, ast.Dict) else getattr(value, "elts", []))
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    around = next((a for a in file.ancestors(statement) if isinstance(a, ast.ClassDef)), file.tree)
+    for node in ast.walk(around):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
+            if ast.unparse(node.targets[0].value) == ast.unparse(target):
+                found.append(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            if ast.unparse(node.func.value) == ast.unparse(target) and len(node.args) == 1:
+                found.append(node.args[0])
+    return found
 
 
 def move_module(request: Request) -> Edit | None:
@@ -267,14 +312,28 @@ def optimizer_state(request: Request) -> Edit | None:
     file = source.load(moved["file"]) if moved else None
     around = file.statements_at(moved["line"]) if file else []
     statement = around[-1] if around else None
-    name = match.way.holder.root_name
-    if statement is None or not name.isidentifier() or not ends_line(file, statement):
+    if statement is None or not ends_line(file, statement) or hasattr(statement, "body"):
         return None
-    scope = next((a for a in file.ancestors(statement) if isinstance(a, source.Function)), file.tree)
-    if not device_text.bound_before(file, scope, name, statement):
+    name = _optimizer_at(file, statement, match.way.holder.root_name)
+    if not name:
         return None
     line = f"{indent_of(file, statement)}{name}.load_state_dict({name}.state_dict())"
     return file.insertion(statement.end_lineno, line, "loading its own state moves it to where the parameters are")
+
+
+def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
+    """What an optimizer is called at a statement: its variable, or `self.optimizer` in a method of its holder."""
+    scope = next((a for a in file.ancestors(statement) if isinstance(a, source.Function)), file.tree)
+    if name.isidentifier():
+        return name if device_text.bound_before(file, scope, name, statement) else ""
+    attribute = name.rpartition(".")[2]
+    holder = file.scope(scope) if scope is not file.tree else None
+    arguments = getattr(getattr(scope, "args", None), "args", [])
+    if not isinstance(holder, ast.ClassDef) or not arguments or not attribute.isidentifier():
+        return ""
+    mine = f"{arguments[0].arg}.{attribute}"
+    stored = [n for n in ast.walk(holder) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    return mine if any(ast.unparse(node) == mine for node in stored) else ""
 
 
 # -- where the batch is unpacked
@@ -333,7 +392,17 @@ def _insert_move(request: Request, binding: batches.Binding, target: str, frame:
 
 def _place(request: Request) -> tuple[source.Source | None, ast.AST | None]:
     use = request.use
-    return (None, None) if use is None or use.file is None else (use.file, request.node)
+    if use is None or use.file is None:
+        return None, None
+    return use.file, request.node if request.node is not None else _gathered(use.node)
+
+
+def _gathered(node: ast.AST | None) -> ast.AST | None:
+    """`f(g)` in sum(f(g) for g in grads): no operand is written by itself, but all are made by one expression."""
+    if not isinstance(node, ast.Call) or histories.called_name(node) not in rewriting.GATHERING or not node.args:
+        return None
+    inner = node.args[0]
+    return inner.elt if isinstance(inner, (ast.GeneratorExp, ast.ListComp)) else None
 
 
 def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:

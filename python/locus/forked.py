@@ -28,10 +28,23 @@ def install(session: Any) -> None:
     @functools.wraps(original)
     def reraise(self: Any) -> Any:
         if _SENTENCE in self.exc_msg and session.bridge is not None:
-            session.add_case(make_case(self.exc_msg, session.bridge.steps()))
+            case = make_case(self.exc_msg, session.bridge.steps())
+            session.add_case(case)
+            if session.offers is not None:
+                session.offers += offer_of(case["use"])
         return original(self)
 
     ExceptionWrapper.reraise = reraise
+
+
+def offer_of(use: dict[str, Any]) -> list[dict[str, Any]]:
+    """An offer (see Session.offers) that leaves the tensor on the CPU, for the main process to move."""
+    from locus import rewriting, source
+
+    file = source.load(use["file"])
+    edit = rewriting.without_cuda(file, use["line"]) if file is not None else None
+    place = {"file": use["file"], "line": use["line"], "name": "", "expression": "", "device": ""}
+    return [{**place, "edits": {"stay_on_cpu": edit}}] if edit is not None else []
 
 
 def make_case(traceback: str, step: int) -> dict[str, Any]:

@@ -30,6 +30,10 @@ WITHOUT_DEVICE = {
 }  # fmt: skip
 
 
+GATHERING = {"sum", "stack", "cat", "concat", "hstack", "vstack", "max", "min"}
+"""Functions that put the results of one expression together."""
+
+
 def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
     """`expr` -> `expr.to(…)`, in parentheses where they are needed."""
     if isinstance(getattr(node, "ctx", None), ast.Store):
@@ -74,6 +78,18 @@ def device_argument(file: source.Source, call: ast.Call, words: str) -> Edit | N
     return add_argument(file, call, f"device={words}") if name in FACTORIES else None
 
 
+def without_cuda(file: source.Source, line: int) -> Edit | None:
+    """The line without what puts tensors on a CUDA device: `x.to("cuda")` -> `x`, `x.cuda()` -> `x`."""
+    changes = []
+    for node in ast.walk(file.tree):
+        if not isinstance(node, ast.Call) or node.lineno > line or node.end_lineno < line:
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and len(node.args) <= 1:
+            start = Change.after(node.func.value, "")
+            changes.append(Change(start.line, start.column, node.end_lineno, node.end_col_offset, ""))
+    return file.edit(changes) if len(changes) == 1 and changes[0].line == changes[0].end_line == line else None
+
+
 def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
     """The files and trees of the classes of a value, its own first, PyTorch's not."""
     for cls in type(value).__mro__:
@@ -93,13 +109,29 @@ def _code_of(value: Any) -> types.CodeType | None:
     return function.__code__ if isinstance(function, types.FunctionType) else None
 
 
+def wrap(file: source.Source, value: ast.AST, name: str) -> list[Change] | None:
+    """`[…]` -> `nn.ModuleList([…])`, `tuple(…)` -> `nn.ModuleList(…)`; None where it can't be written so."""
+    plain = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and len(value.args) == 1
+    if plain and value.func.id in ("list", "tuple", "dict") and not value.keywords:
+        return [Change.replace(value.func, name)]
+    if isinstance(value, ast.Tuple) and not file.segment(value).startswith("("):
+        return None
+    return [Change.before(value, f"{name}("), Change.after(value, ")")]
+
+
+def items_of(value: Any) -> list[Any]:
+    """What is in a plain container."""
+    return list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
+
+
 def container_class(value: Any) -> str:
     """ModuleList, ModuleDict, ParameterList or ParameterDict, by what is in the container; "" for other things."""
-    items = list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
+    items = items_of(value)
     suffix = "Dict" if isinstance(value, dict) else "List"
     if not items or (isinstance(value, dict) and not all(isinstance(key, str) for key in value)):
         return ""
-    if all(isinstance(item, torch.nn.Module) for item in items):
+    # A container of containers of modules holds modules, once the inner ones are made modules too.
+    if all(isinstance(item, torch.nn.Module) or container_class(item) for item in items):
         return f"Module{suffix}"
     return f"Parameter{suffix}" if all(isinstance(item, torch.nn.Parameter) for item in items) else ""
 
