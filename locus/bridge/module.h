@@ -9,5 +9,9 @@ namespace locus::bridge {
 void define_check(pybind11::module_& m);
 /// Findings and reports.
 void define_reporting(pybind11::module_& m);
+/// torch.distributed on simulated devices.
+void define_collectives(pybind11::module_& m);
+/// The clock of DistributedDataParallel for simulated devices.
+void install_ddp_timer();
 
 }  // namespace locus::bridge

@@ -243,10 +243,12 @@ int install_kernels() {
     override_in(aten_compressed, DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
     override_in(aten_nested, DispatchKey::NestedTensorCUDA, DispatchKey::NestedTensorCPU);
   }
-  // Collectives follow the tensors' pointers on the host: refused by name before they do.
+  // Collectives go to the process group's own backend, see carrier.h; those that PyTorch has for the CPU only refuse.
   static auto* collectives = new torch::Library(torch::Library::IMPL, "c10d", DispatchKey::CUDA, __FILE__, __LINE__);
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "c10d::") != 0) continue;
+    const auto op = dispatcher.findOp(name);
+    if (!op.has_value() || op->hasKernelForDispatchKey(DispatchKey::CUDA)) continue;
     const std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
     collectives->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
   }

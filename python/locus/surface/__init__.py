@@ -19,7 +19,7 @@ def install(bridge: ModuleType, shared_rng: bool) -> None:
     """
     import torch
 
-    from locus.surface import around, legacy, native, not_simulated, streams
+    from locus.surface import around, collectives, legacy, native, not_simulated, streams
 
     is_cuda_build = hasattr(torch._C, "_cuda_init")  # asked before the answer changes
     native.install(bridge)
@@ -27,6 +27,7 @@ def install(bridge: ModuleType, shared_rng: bool) -> None:
     legacy.install(bridge, is_cuda_build)
     not_simulated.install()
     around.install()
+    collectives.install(bridge)
     if shared_rng:
         native.share_seeds()
 

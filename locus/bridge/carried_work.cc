@@ -1,0 +1,105 @@
+// See carried_work.h.
+#include "locus/bridge/carried_work.h"
+
+#include <utility>
+
+namespace locus::bridge {
+
+using c10::ivalue::Future;
+
+namespace {
+
+bool is_point_to_point(c10d::OpType type) {
+  return type == c10d::OpType::SEND || type == c10d::OpType::RECV || type == c10d::OpType::COALESCED;
+}
+
+}  // namespace
+
+CarriedWork::CarriedWork(int rank, c10d::OpType type, std::vector<Part> parts, std::vector<at::Tensor> results,
+                         c10::Device device, std::function<void()> finish, uint64_t sequence)
+    : Work(rank, type),
+      parts_(std::move(parts)),
+      results_(std::move(results)),
+      finish_(std::move(finish)),
+      future_(c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
+                                          std::vector<c10::Device>{device})),
+      left_(parts_.size()),
+      point_to_point_(is_point_to_point(type)),
+      sequence_(sequence) {}
+
+c10::intrusive_ptr<CarriedWork> CarriedWork::start(c10::intrusive_ptr<CarriedWork> work) {
+  if (work->point_to_point_) return work;  // Gloo's sends and receives have no futures: whoever waits finishes them
+  if (work->parts_.empty()) work->complete(nullptr);
+  for (const Part& part : work->parts_) {
+    part->getFuture()->addCallback([work](Future& done) {
+      work->part_done(done.hasError() ? done.exception_ptr() : nullptr);
+    });
+  }
+  return work;
+}
+
+void CarriedWork::part_done(const std::exception_ptr& error) {
+  if (error != nullptr) return complete(error);
+  if (left_.fetch_sub(1) == 1) complete(nullptr);
+}
+
+void CarriedWork::complete(std::exception_ptr error) {
+  if (ended_.exchange(true)) return;
+  if (error == nullptr && finish_) {
+    try {
+      finish_();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (done_) done_();
+  if (error != nullptr) {
+    future_->setErrorIfNeeded(error);
+  } else {
+    future_->markCompleted(c10::IValue(results_));
+  }
+  Work::finish(error);
+  finish_ = nullptr;
+}
+
+void CarriedWork::give_up(const std::string& why) {
+  complete(std::make_exception_ptr(std::runtime_error(why)));
+  if (point_to_point_) {
+    for (const Part& part : parts_) part->abort();
+  }
+}
+
+bool CarriedWork::isCompleted() {
+  if (!point_to_point_ || ended_.load()) return Work::isCompleted();
+  for (const Part& part : parts_) {
+    if (!part->isCompleted()) return false;
+  }
+  return true;
+}
+
+bool CarriedWork::wait_for_parts(std::chrono::milliseconds timeout) {
+  try {
+    for (const Part& part : parts_) part->wait(timeout);
+    complete(nullptr);
+  } catch (...) {
+    complete(std::current_exception());
+  }
+  return Work::wait(kNoTimeout);
+}
+
+bool CarriedWork::wait(std::chrono::milliseconds timeout) {
+  return point_to_point_ && !ended_.load() ? wait_for_parts(timeout) : Work::wait(timeout);
+}
+
+void CarriedWork::abort() {
+  for (const Part& part : parts_) part->abort();
+}
+
+int CarriedWork::sourceRank() const { return parts_.empty() ? -1 : parts_.front()->sourceRank(); }
+
+c10::intrusive_ptr<Future> CarriedWork::getFuture() {
+  if (point_to_point_ && !ended_.load()) wait_for_parts(kNoTimeout);
+  return future_;
+}
+
+}  // namespace locus::bridge

@@ -1,0 +1,99 @@
+// The c10d backend behind simulated CUDA tensors. Knows NCCL's rules; the bytes go through Gloo.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "locus/bridge/carried_work.h"
+
+namespace locus::bridge {
+
+/// The options that a program may set for NCCL; only the time limit means anything here.
+struct NcclOptions : c10d::Backend::Options {
+  explicit NcclOptions(bool high_priority = false)
+      : Options("nccl", std::chrono::minutes(10)), is_high_priority_stream(high_priority) {}
+  bool is_high_priority_stream;
+};
+
+/// One call, as the rules and the other ranks need to know it.
+struct Collective {
+  const char* name;       ///< as in torch.distributed: "all_reduce"
+  c10d::OpType type;
+  at::Tensor tensor;      ///< the one that stands for the call; undefined in a barrier
+  int64_t elements = -1;  ///< of what all ranks must agree on; -1: they need not
+  int root = -1;          ///< of one-to-all and all-to-one calls; the other side of a send or recv
+  const char* reduction = "";
+};
+
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+class Carrier final : public c10d::Backend {
+ public:
+  Carrier(c10::intrusive_ptr<c10d::Backend> gloo, c10::intrusive_ptr<c10d::Store> store, std::string name,
+          c10::intrusive_ptr<Options> options);
+
+  const std::string getBackendName() const override { return name_; }
+  bool supportsCoalescing() const override { return true; }
+  c10::intrusive_ptr<Options> getBackendOptions() { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& o) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& o) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+
+ private:
+  using Parts = std::vector<WorkPtr>;
+
+  /// Checks NCCL's rules, and lets the other ranks know of the call.
+  void begin(const Collective& call);
+  WorkPtr carry(const Collective& call, Parts parts, Tensors results, std::function<void()> finish = {});
+  /// One element-wise reduction over all ranks, in place, of a flat host tensor.
+  WorkPtr add_up(at::Tensor& host, const c10d::ReduceOp& how, std::chrono::milliseconds timeout);
+  WorkPtr reduce_scatter_bytes(const Collective& call, at::Tensor sum, const at::Tensor& output, int64_t offset,
+                               const c10d::ReduceOp& how, std::chrono::milliseconds timeout);
+  WorkPtr exchange(const Collective& call, at::Tensor out, std::vector<int64_t> out_bytes, at::Tensor in,
+                   std::vector<int64_t> in_bytes, Tensors results, std::function<void()> finish,
+                   const c10d::AllToAllOptions& options);
+  /// NCCL wants each rank of a group on a device of its own; looked at before the first collective.
+  void claim_device(c10::Device device);
+
+  c10::intrusive_ptr<c10d::Backend> gloo_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::string name_;
+  c10::intrusive_ptr<Options> options_;
+  std::atomic<uint64_t> sequence_{0};
+  std::once_flag claimed_;
+  std::optional<Parts> coalesced_;
+  c10::Device coalesced_device_{c10::kCUDA, 0};
+};
+
+}  // namespace locus::bridge
