@@ -68,8 +68,46 @@ Carrier::Carrier(c10::intrusive_ptr<c10d::Backend> gloo, c10::intrusive_ptr<c10d
       name_(std::move(name)),
       options_(std::move(options)) {}
 
+namespace {
+
+CollectiveListener g_on_call;
+SharingListener g_on_sharing;
+
+bool is_pair(const Collective& call) { return call.type == OpType::SEND || call.type == OpType::RECV; }
+
+}  // namespace
+
+void set_listeners(CollectiveListener on_call, SharingListener on_sharing) {
+  g_on_call = std::move(on_call);
+  g_on_sharing = std::move(on_sharing);
+}
+
+std::vector<int64_t> Carrier::pending() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> numbers;
+  for (const auto& [number, work] : under_way_) numbers.push_back(number);
+  return numbers;
+}
+
+void Carrier::give_up(const std::string& why) {
+  std::vector<c10::intrusive_ptr<CarriedWork>> works;
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = why;
+    for (const auto& [number, weak] : under_way_) {
+      if (auto work = weak.lock()) works.push_back(std::move(work));
+    }
+  }
+  for (const auto& work : works) work->give_up(why);
+}
+
 void Carrier::begin(const Collective& call) {
-  ++sequence_;
+  const uint64_t sequence = is_pair(call) ? ++pair_sequence_ : ++sequence_;
+  {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(given_up_.empty(), given_up_);
+  }
+  if (g_on_call) g_on_call(*this, call, sequence);
   if (name_ == "nccl" && call.tensor.defined() && call.type != OpType::SEND && call.type != OpType::RECV) {
     const c10::Device device = call.tensor.device();
     std::call_once(claimed_, [&] { claim_device(device); });
@@ -78,7 +116,14 @@ void Carrier::begin(const Collective& call) {
 
 void Carrier::claim_device(c10::Device device) {
   if (store_ == nullptr || size_ == 1) return;
-  claim_one_device_each(*store_, rank_, size_, device, options_->timeout);
+  const auto gave_up = [this] {
+    const std::lock_guard lock(mutex_);
+    return !given_up_.empty();
+  };
+  const std::vector<int> sharing = ranks_on_device(*store_, rank_, size_, device, options_->timeout, gave_up);
+  if (sharing.size() < 2 || (g_on_sharing && g_on_sharing(*this, device, sharing))) return;
+  TORCH_CHECK(false, "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nLast error:\nDuplicate GPU detected : rank ",
+              sharing[1], " and rank ", sharing[0], " both on CUDA device ", device.index());
 }
 
 WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std::function<void()> finish) {
@@ -86,6 +131,16 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
                                                    : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(t_current_device));
   auto work = c10::make_intrusive<CarriedWork>(rank_, call.type, std::move(parts), std::move(results), device,
                                                std::move(finish), sequence_.load());
+  const int64_t number = is_pair(call) ? -static_cast<int64_t>(pair_sequence_.load()) : static_cast<int64_t>(sequence_.load());
+  {
+    const std::lock_guard lock(mutex_);
+    under_way_.insert_or_assign(number, c10::weak_intrusive_ptr<CarriedWork>(work));
+  }
+  auto self = c10::intrusive_ptr<Carrier>::reclaim_copy(this);
+  work->on_done([self, number] {
+    const std::lock_guard lock(self->mutex_);
+    self->under_way_.erase(number);
+  });
   WorkPtr started = CarriedWork::start(std::move(work));
   if (coalesced_.has_value()) {
     coalesced_->push_back(started);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,6 +32,13 @@ struct Collective {
   int root = -1;          ///< of one-to-all and all-to-one calls; the other side of a send or recv
   const char* reduction = "";
 };
+
+class Carrier;
+/// Hears of every call before it starts, while a program is checked; may throw, which ends the call.
+using CollectiveListener = std::function<void(Carrier&, const Collective&, uint64_t sequence)>;
+/// Hears that ranks of a group share a device; true: it was reported, and the group goes on.
+using SharingListener = std::function<bool(Carrier&, c10::Device, const std::vector<int>& ranks)>;
+void set_listeners(CollectiveListener on_call, SharingListener on_sharing);
 
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
@@ -70,6 +78,11 @@ class Carrier final : public c10d::Backend {
   WorkPtr recv(Tensors& tensors, int source, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
+  /// The sequence numbers of the calls that are not done yet; those of sends and receives are negative.
+  std::vector<int64_t> pending();
+  /// The others will not come: ends every call that is under way, and the next ones, with this error.
+  void give_up(const std::string& why);
+
  private:
   using Parts = std::vector<WorkPtr>;
 
@@ -90,7 +103,11 @@ class Carrier final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Store> store_;
   std::string name_;
   c10::intrusive_ptr<Options> options_;
-  std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> sequence_{0};        ///< of collectives: all ranks of the group count alike
+  std::atomic<uint64_t> pair_sequence_{0};   ///< of sends and receives
+  std::mutex mutex_;                         ///< guards the two below
+  std::map<int64_t, c10::weak_intrusive_ptr<CarriedWork>> under_way_;
+  std::string given_up_;
   std::once_flag claimed_;
   std::optional<Parts> coalesced_;
   c10::Device coalesced_device_{c10::kCUDA, 0};

@@ -140,20 +140,27 @@ std::string card_of(c10::Device device) {
 
 }  // namespace
 
-void claim_one_device_each(c10d::Store& store, int rank, int size, c10::Device device, std::chrono::milliseconds timeout) {
+std::vector<int> ranks_on_device(c10d::Store& store, int rank, int size, c10::Device device,
+                                 std::chrono::milliseconds timeout, const std::function<bool()>& gave_up) {
   const auto key = [](int number) { return "locus/device/" + std::to_string(number); };
   store.set(key(rank), card_of(device));
   std::vector<std::string> keys;
   for (int i = 0; i < size; ++i) keys.push_back(key(i));
-  store.wait(keys, timeout);
-  std::map<std::string, int> owner;
-  for (int i = 0; i < size; ++i) {
-    const auto [first, is_new] = owner.emplace(store.get_to_str(keys[static_cast<size_t>(i)]), i);
-    if (is_new) continue;
-    const std::string index = first->first.substr(first->first.rfind('/') + 1);
-    TORCH_CHECK(false, "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nLast error:\nDuplicate GPU detected : rank ",
-                i, " and rank ", first->second, " both on CUDA device ", index);
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    try {
+      store.wait(keys, std::chrono::milliseconds(500));
+      break;
+    } catch (const std::exception&) {
+      if (gave_up() || std::chrono::steady_clock::now() >= end) throw;
+    }
   }
+  std::map<std::string, std::vector<int>> users;
+  for (int i = 0; i < size; ++i) users[store.get_to_str(keys[static_cast<size_t>(i)])].push_back(i);
+  for (const auto& [card, ranks] : users) {
+    if (ranks.size() > 1) return ranks;
+  }
+  return {};
 }
 
 }  // namespace locus::bridge

@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <chrono>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,8 @@ std::pair<at::ScalarType, c10d::ReduceOp> reducible(const char* name, const at::
 void multiply_before(at::Tensor& host, const c10d::ReduceOp& how);
 void divide_after(at::Tensor host, const c10d::ReduceOp& how, int size);
 
-/// Waits for the others' devices; two ranks on one device are "Duplicate GPU detected", as with NCCL, or a finding.
-void claim_one_device_each(c10d::Store& store, int rank, int size, c10::Device device, std::chrono::milliseconds timeout);
+/// Waits until every rank has said which device it uses; those that use one that another rank uses too, in order.
+std::vector<int> ranks_on_device(c10d::Store& store, int rank, int size, c10::Device device,
+                                 std::chrono::milliseconds timeout, const std::function<bool()>& gave_up);
 
 }  // namespace locus::bridge

@@ -11,6 +11,8 @@ void define_check(pybind11::module_& m);
 void define_reporting(pybind11::module_& m);
 /// torch.distributed on simulated devices.
 void define_collectives(pybind11::module_& m);
+/// The autograd graph, as distributed modules see it.
+void define_graph(pybind11::module_& m);
 /// The clock of DistributedDataParallel for simulated devices.
 void install_ddp_timer();
 

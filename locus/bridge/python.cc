@@ -223,6 +223,7 @@ PYBIND11_MODULE(_bridge, m) {
   define_check(m);
   define_reporting(m);
   define_collectives(m);
+  define_graph(m);
   m.def("user_site", [] { return place_tuple(user_site()); });
 }
 

@@ -8,6 +8,7 @@
 #include "locus/bridge/module.h"
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
+#include "locus/engine/merge.h"
 #include "locus/report/json.h"
 #include "locus/report/sarif.h"
 #include "locus/report/text.h"
@@ -20,6 +21,12 @@ namespace py = pybind11;
 engine::FindingLog& log() {
   static auto* findings = new engine::FindingLog;
   return *findings;
+}
+
+/// What other processes of the program have reported; their findings are in the log.
+std::vector<engine::Report>& others() {
+  static auto* reports = new std::vector<engine::Report>;
+  return *reports;
 }
 
 /// Decides about a case and keeps its findings; returns where the operands should be.
@@ -35,6 +42,7 @@ std::string add_case(const std::string& text, uint64_t key) {
 /// The whole report: what the log holds, with what the caller knows of the program and the ledger.
 engine::Report make_report(const std::string& frame) {
   engine::Report report = report::parse_report(frame);
+  for (const engine::Report& other : others()) engine::merge_into(report, other);
   report.findings = log().findings();
   if (log().dropped() > 0) {
     report.notes.push_back(std::to_string(log().dropped()) + " further findings had no room in this report");
@@ -87,6 +95,15 @@ void define_reporting(py::module_& m) {
     auto* raw = reinterpret_cast<PyTypeObject*>(type.ptr());
     if (raw->tp_dict == nullptr || PyDict_SetItemString(raw->tp_dict, name, value.ptr()) != 0) throw py::error_already_set();
     PyType_Modified(raw);
+  });
+  m.def("add_finding", [](const std::string& text, uint64_t key) {
+    log().add(engine::parse_finding(text), key);
+  }, py::arg("finding"), py::arg("key") = 0);
+  m.def("take_in", [](const std::string& text) {
+    engine::Report report = report::parse_report(text);
+    for (engine::Finding& finding : report.findings) log().add(std::move(finding));
+    report.findings.clear();
+    others().push_back(std::move(report));
   });
   m.def("finding_count", [] { return log().size(); });
   m.def("clear_findings", [] { log().clear(); });

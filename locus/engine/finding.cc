@@ -155,7 +155,7 @@ void from_json(const Json& json, Finding& finding) {
       "message", finding.message)("op", finding.op)("cause", finding.cause)("culprit", finding.culprit)(
       "uses", finding.uses)("more_uses", finding.more_uses)("operands", finding.operands)("history", finding.history)(
       "why", finding.why)("forward", finding.forward)("in_backward", finding.in_backward)("fixes", finding.fixes)(
-      "count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("id", finding.id);
+      "count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("ranks", finding.ranks)("id", finding.id);
 
   const CodeInfo* known = finding.code.empty() ? find_reason(finding.reason) : find_code(finding.code);
   if (known != nullptr) {
@@ -170,6 +170,12 @@ void from_json(const Json& json, Finding& finding) {
   } else if (!severity.empty()) {
     throw FormatError("severity", "expected error or warning, got " + severity);
   }
+}
+
+Finding parse_finding(std::string_view text) {
+  Finding finding;
+  from_json(parse_json(text), finding);
+  return finding;
 }
 
 void to_json(Json& json, const Finding& finding) {
@@ -192,6 +198,7 @@ void to_json(Json& json, const Finding& finding) {
   json["count"] = finding.count;
   json["first_step"] = finding.first_step;
   json["notes"] = list(finding.notes);
+  json["ranks"] = list(finding.ranks);
   json["id"] = finding.id;
 }
 

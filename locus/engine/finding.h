@@ -143,6 +143,7 @@ struct Finding {
   std::int64_t count = 1;
   std::int64_t first_step = 0;
   std::vector<std::string> notes;
+  std::vector<int> ranks;  ///< of a distributed program, where it was met, in order; empty: not distributed
   std::string id;
   bool operator==(const Finding&) const = default;
 };
@@ -225,6 +226,7 @@ struct Program {
   int exit = 0;
   std::int64_t steps = 0;
   std::int64_t ops = 0;
+  int ranks = 0;  ///< processes that took part as ranks; 0: not distributed
   double seconds = 0;
   std::vector<std::string> devices;
   std::string torch;
@@ -283,6 +285,9 @@ void to_json(Json& json, const Report& report);
 
 /// Parses JSON as Python writes it: lone surrogates and bytes that are not UTF-8 become U+FFFD. Throws FormatError.
 Json parse_json(std::string_view text);
+
+/// One finding as JSON, of the form that a report has. Throws FormatError.
+Finding parse_finding(std::string_view text);
 
 /// A short fingerprint of code, file name and function of the cause, and name of the culprit: survives moved lines.
 std::string fingerprint(const Finding& finding);

@@ -48,6 +48,12 @@ std::string root_key(const Finding& finding) {
 
 bool same_place(const Use& a, const Use& b) { return a.at.line == b.at.line && a.op == b.op && a.at.file == b.at.file; }
 
+void merge_ranks(std::vector<int>& seen, const std::vector<int>& more) {
+  seen.insert(seen.end(), more.begin(), more.end());
+  std::sort(seen.begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+}
+
 auto report_order(const Finding& finding) {
   return std::tie(finding.severity, finding.cause.file, finding.cause.line, finding.cause.column, finding.code,
                   finding.culprit.name, finding.culprit.expression);
@@ -141,6 +147,7 @@ void FindingLog::add(Finding finding, std::uint64_t key) {
     if (seen.fixes.empty()) seen.fixes = std::move(finding.fixes);
     if (seen.why.empty()) seen.why = std::move(finding.why);
     if (!seen.forward) seen.forward = std::move(finding.forward);
+    merge_ranks(seen.ranks, finding.ranks);
   }
   std::size_t first_use = State::kUnlisted;
   for (std::size_t i = 0; i < uses.size(); ++i) {

@@ -116,7 +116,7 @@ void to_json(Json& json, const Model& model) {
 
 void from_json(const Json& json, Program& program) {
   const Fields fields(json, "a program");
-  fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
+  fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)("ranks", program.ranks)(
       "seconds", program.seconds)("torch", program.torch)("locus", program.locus);
   if (const auto exit = json.find("exit"); exit != json.end() && exit->is_string()) {
     program.exit = 1;  // as the interpreter does with sys.exit("words")
@@ -140,6 +140,7 @@ void to_json(Json& json, const Program& program) {
   json["exit"] = program.exit;
   json["steps"] = program.steps;
   json["ops"] = program.ops;
+  json["ranks"] = program.ranks;
   json["seconds"] = program.seconds;
   json["devices"] = list(program.devices);
   json["torch"] = program.torch;

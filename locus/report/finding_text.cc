@@ -21,7 +21,7 @@ using engine::Use;
 
 namespace {
 
-constexpr std::size_t kMaxFixes = 3, kMaxFixLines = 12, kMaxOtherPlaces = 6;
+constexpr std::size_t kMaxRanks = 16, kMaxFixes = 3, kMaxFixLines = 12, kMaxOtherPlaces = 6;
 constexpr std::int64_t kMostPlaces = 1'000'000'000;  // a report may say anything
 constexpr int kMaxCode = 12, kMaxCodeIndent = 24;
 
@@ -133,12 +133,24 @@ class Block {
       remark("fix", "… and " + counted_more(static_cast<std::int64_t>(finding_.fixes.size() - kMaxFixes), "edit"));
     }
     for (const std::string& note : finding_.notes) remark("note", clean(note));
+    if (!finding_.ranks.empty()) remark("ranks", ranks());
     if (use_.caught_by) {
       const std::string at = place(*use_.caught_by, options_.directory);
       remark("note", fmt::format("the program's own `except` at {} would catch this error and hide it", at));
     }
     other_places();
     if (out_.size() == begun) out_.resize(start);  // nothing to explain: no bar either
+  }
+
+  std::string ranks() const {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(finding_.ranks.size(), kMaxRanks); ++i) {
+      text += fmt::format("{}{}", i == 0 ? "" : ", ", finding_.ranks[i]);
+    }
+    if (finding_.ranks.size() > kMaxRanks) {
+      text += " and " + counted_more(static_cast<std::int64_t>(finding_.ranks.size() - kMaxRanks), "rank");
+    }
+    return text;
   }
 
   void fix(const Fix& fix) {

@@ -137,7 +137,8 @@ std::string render_summary(const Report& report, const TextOptions& options) {
                                     [](const auto& finding) { return finding.severity == Severity::kError; });
   const auto warnings = static_cast<std::int64_t>(report.findings.size()) - errors;
   const engine::Program& program = report.program;
-  const std::string steps = program.steps > 0 ? " in " + counted(program.steps, "step") : "";
+  std::string steps = program.steps > 0 ? " in " + counted(program.steps, "step") : "";
+  if (program.ranks > 0) steps += " on " + counted(program.ranks, "rank");
   const std::string seconds = fmt::format("{:.1f}{}s", program.seconds, kNoBreak);
 
   std::string size = bytes_text(bytes);

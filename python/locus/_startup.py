@@ -72,6 +72,10 @@ def _activate_or_exit(options: simulation.SimulationOptions) -> None:
     # A program that runs without the machine it was promised would give wrong answers: better none.
     try:
         simulation.activate(options)
+        if os.environ.get("LOCUS_CHECK_DIR"):
+            from locus import children
+
+            children.start_in_child()
     except LocusError as error:
         sys.stderr.write(f"locus: error: {error}\n")
         raise SystemExit(2) from None

@@ -20,6 +20,8 @@ _moves: weakref.WeakKeyDictionary[Any, tuple[int, str, tuple[Any, ...]]] = weakr
 _built: weakref.WeakKeyDictionary[Any, tuple[Any, ...]] = weakref.WeakKeyDictionary()
 _count = 0
 _installed = False
+_after_moves: list[Any] = []
+_after_loads: list[Any] = []
 
 
 def install_hooks() -> None:
@@ -48,6 +50,26 @@ def record_module_move(module: Any, device: str, site: int | None = None, place:
         place = histories.site_positions(site)
     with contextlib.suppress(TypeError):  # a module that can't be hashed
         _moves[module] = (_count, str(device), place or ())
+
+
+def on_move(listener: Any) -> None:
+    """Calls `listener(module, device)` after each move of a module."""
+    _after_moves.append(listener)
+
+
+def on_load(listener: Any) -> None:
+    """Calls `listener(result, args, kwargs)` after each torch.load()."""
+    _after_loads.append(listener)
+
+
+def all_moves() -> list[tuple[int, str, tuple[Any, ...]]]:
+    """(number, device, place) of every module that was moved and lives."""
+    return list(_moves.values())
+
+
+def moved_modules() -> list[Any]:
+    """The modules that were moved, and live."""
+    return list(_moves.keys())
 
 
 def moves_of(module: Any) -> tuple[dict[str, Any] | None, str | None]:
@@ -130,6 +152,8 @@ def _note_module_call(name: str, result: Any, args: tuple[Any, ...], kwargs: dic
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     record_module_move(module, str(device), place=_user_place())
+    for listener in _after_moves:
+        listener(module, str(device))
 
 
 def _note_optimizer(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -147,6 +171,8 @@ def _note_load(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, 
     if mark is not None:
         path = args[0] if args else kwargs.get("f", "")
         mark(tensors_in(result), path if isinstance(path, str) else str(getattr(path, "name", type(path).__name__)))
+    for listener in _after_loads:
+        listener(result, args, kwargs)
 
 
 def _note_batch(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -33,18 +33,23 @@ class Session:
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
-        from locus import facts, forked, host_access
+        from locus import facts, forked, host_access, ranks
 
         self.bridge = load_bridge()
         facts.install_hooks()
         watch_threads(self.bridge)
         host_access.install(self)
         forked.install(self)
+        ranks.install(self)
         if self.limit is not None:
             from torch.optim.optimizer import register_optimizer_step_post_hook
 
             register_optimizer_step_post_hook(self._count_towards_limit)
         self.bridge.start_check(self.report)
+
+    def load(self) -> None:
+        """Makes it possible to report what other processes found, without watching this one."""
+        self.bridge = load_bridge()
 
     def stop(self) -> None:
         """Ends the watch on this thread; the program's own threads are done or no longer matter."""
@@ -73,7 +78,18 @@ class Session:
             place = {"file": case["use"]["file"], "line": case["use"]["line"]}
             keys = ("name", "expression", "device", "edits")
             self.offers += [{**place, **{key: o[key] for key in keys}} for o in case["operands"] if o["edits"]]
-        return self.bridge.add_case(json.dumps(case), key)
+        from locus import children
+
+        expected = self.bridge.add_case(json.dumps(case), key)
+        children.note_change()
+        return expected
+
+    def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
+        """Keeps a finding that is no broken rule of an operator."""
+        from locus import children
+
+        self.bridge.add_finding(json.dumps(finding), key)
+        children.note_change()
 
     def _note_source(self, raw: dict[str, Any], case: dict[str, Any]) -> None:
         """Whether one line made an odd operand here and its like elsewhere: a source that is not consistent."""
@@ -89,6 +105,20 @@ class Session:
                 if len(made) > 1:
                     case["made_here"], case["made_at"] = made, histories.site_location(step["site"])
                     return
+
+    def safely(self, where: str, step: Any, *arguments: Any) -> Any:
+        """Does a step of the check; a fault in it is noted, and the program goes on."""
+        try:
+            return step(*arguments)
+        except Exception as error:
+            from locus import facts
+
+            facts.note_fault(where, error)
+            return None
+
+    def reasons(self) -> set[str]:
+        """The reasons of all findings so far."""
+        return {finding["reason"] for finding in json.loads(self.render("json", 0))["findings"]}
 
     def finding_count(self) -> int:
         """How many root causes have been found so far."""

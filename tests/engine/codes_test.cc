@@ -31,7 +31,18 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "checkpoint",
                                     "cache",
                                     "gradient",
-                                    "other"};
+                                    "other",
+                                    "unfinished-reduction",
+                                    "ready-twice",
+                                    "ranks-part-ways",
+                                    "rank-missing",
+                                    "shared-device",
+                                    "shared-checkpoint",
+                                    "cpu-collective",
+                                    "scattered-module",
+                                    "device-ids",
+                                    "moved-after-wrapping",
+                                    "optimizer-before"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;

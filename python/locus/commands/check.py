@@ -8,9 +8,10 @@ import shutil
 import sys
 from typing import Any, NamedTuple
 
-from locus import reports, runner, simulation
+from locus import children, ranks, reports, runner, simulation
 from locus.commands import run
 from locus.errors import LocusError, UsageError
+from locus.ranks import launching
 
 SUMMARY = "find every tensor that is on the wrong device, in one run"
 
@@ -21,16 +22,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--ledger] [--verify] [--real] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "[--ledger] [--verify] [--real] [--nproc N] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
-    parser.set_defaults(devices="2")
+    parser.set_defaults(devices=None)
     for action in parser._actions:
         if action.dest == "devices":
-            action.help = "how many CUDA devices, 0 to 64 (default: 2)"
+            action.help = "how many CUDA devices, 0 to 64 (default: 2, or one for each rank)"
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
     reports.add_options(parser, "standard error")
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
     parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they mend it")
+    parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
 
 
@@ -57,12 +59,17 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def observe(arguments: argparse.Namespace) -> Observed:
     """Runs and checks the program; with arguments.verify, runs it again with the edits."""
+    if arguments.devices is None:
+        arguments.devices = str(max(2, int(arguments.nproc))) if (arguments.nproc or "").isdecimal() else "2"
     options = run.machine(arguments)
+    nproc = launching.parse_nproc(arguments.nproc, options.devices)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     outputs = reports.outputs(arguments)
     from locus.session import Session, StopAfterSteps
 
+    if nproc is not None:
+        return _observe_ranks(nproc, target, arguments, options, limit, outputs)
     verifier = None
     if arguments.verify:
         from locus.commands.fix import Verifier
@@ -75,15 +82,21 @@ def observe(arguments: argparse.Namespace) -> Observed:
     session = Session(target.name, target.arguments, limit)
     session.offers = [] if verifier is not None else None
     session.start()
-    try:
-        exit_code = runner.run(target, ends_quietly=StopAfterSteps)
-    except UsageError:
-        session.stop()  # nothing ran: there is nothing to report
-        raise
-    except SystemExit as stop:
-        exit_code = _exit_code(stop)
-    session.stop()
-    _flush()
+    with children.gathering() as folder:
+        children.follow(session)
+        try:
+            exit_code = runner.run(target, ends_quietly=StopAfterSteps)
+        except UsageError:
+            session.stop()  # nothing ran: there is nothing to report
+            raise
+        except SystemExit as stop:
+            exit_code = _exit_code(stop)
+        session.stop()
+        _flush()
+        if children.is_child():
+            raise SystemExit(exit_code)  # forked by the program, and come out here: the parent reports
+        ranks.judge(session, folder)
+        children.take_in(session.bridge, folder)
     report = session.json(exit_code)
     outcome = None
     if verifier is not None:
@@ -92,6 +105,43 @@ def observe(arguments: argparse.Namespace) -> Observed:
         finally:
             verifier.close()
     return Observed(report, outputs, exit_code, session.finding_count(), outcome)
+
+
+def _observe_ranks(
+    nproc: int,
+    target: runner.Target,
+    arguments: argparse.Namespace,
+    options: simulation.SimulationOptions,
+    limit: int | None,
+    outputs: list[reports.Output],
+) -> Observed:
+    """Starts the ranks, each of which checks itself, and makes one report of theirs."""
+    from locus.session import Session
+
+    if arguments.verify:
+        raise UsageError("edits are tried in one process; --nproc can't be had with --verify or `locus fix`. Leave it out.")
+    if arguments.real:
+        raise UsageError("--nproc simulates a device for each rank; it can't be had with --real. Leave one of them out.")
+    os.environ.update(options.to_environment())
+    if limit is not None:
+        os.environ[children.STEPS_VARIABLE] = str(limit)
+    session = Session(target.name, target.arguments)
+    with children.gathering() as folder:
+        exit_code, codes = launching.launch(nproc, target)
+        _flush()
+        for variable in options.to_environment():
+            os.environ.pop(variable, None)  # this process only reports: it needs no devices
+        session.load()
+        ranks.judge(session, folder, codes)
+        children.take_in(session.bridge, folder)
+    observed = Observed(session.json(exit_code), outputs, exit_code, session.finding_count(), None)
+    if not observed.found and exit_code == 0 and not ranks.joined(session):
+        write(observed, arguments)
+        raise UsageError(
+            f"--nproc {nproc}: no rank has called torch.distributed.init_process_group(), so {nproc} copies of the "
+            "program ran, each by itself. Call it, or leave --nproc out."
+        )
+    return observed
 
 
 def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shutil
+import sys
 
 from locus import runner, simulation
 from locus.errors import UsageError
@@ -77,4 +80,36 @@ def target(arguments: argparse.Namespace) -> runner.Target:
         rest = rest[1:]
     if not rest:
         raise UsageError("there is nothing to run. Give a script, -m MODULE or -c CODE; `locus run --help` shows how.")
-    return runner.Target("script", rest[0], rest[1:])
+    return command(rest)
+
+
+_INTERPRETER = re.compile(r"python[0-9.]*")
+
+
+def command(words: list[str]) -> runner.Target:
+    """A script, or what a shell would make of the words: `python …`, or a Python program such as torchrun."""
+    name = words[0]
+    if os.path.exists(name) or os.sep in name:
+        return runner.Target("script", name, words[1:])
+    if _INTERPRETER.fullmatch(name):
+        rest = list(words[1:])
+        while rest and rest[0] in ("-u", "-B", "-E", "-s"):  # what makes no difference here
+            rest.pop(0)
+        if len(rest) > 1 and rest[0] in ("-m", "-c"):
+            return runner.Target("module" if rest[0] == "-m" else "code", rest[1], rest[2:])
+        if rest and not rest[0].startswith("-"):
+            return runner.Target("script", rest[0], rest[1:])
+        raise UsageError(f"`{' '.join(words[:2])}` can't be run here. Give the script, -m MODULE or -c CODE.")
+    found = shutil.which(name, path=os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", ""))))
+    if found is not None and _is_python(found):
+        return runner.Target("script", found, words[1:])
+    return runner.Target("script", name, words[1:])
+
+
+def _is_python(path: str) -> bool:
+    """Whether a program begins as the scripts do that Python packages install."""
+    try:
+        with open(path, "rb") as file:
+            return b"python" in file.readline(200)
+    except OSError:
+        return False

@@ -1,0 +1,56 @@
+// See merge.h.
+#include "locus/engine/merge.h"
+
+#include <algorithm>
+
+namespace locus::engine {
+namespace {
+
+template <class T, class Same, class Add>
+void merge_lists(std::vector<T>& whole, const std::vector<T>& part, Same same, Add add) {
+  for (const T& item : part) {
+    const auto known = std::find_if(whole.begin(), whole.end(), [&](const T& other) { return same(other, item); });
+    if (known == whole.end()) {
+      whole.push_back(item);
+    } else {
+      add(*known, item);
+    }
+  }
+}
+
+}  // namespace
+
+void merge_into(Report& whole, const Report& part) {
+  merge_lists(
+      whole.transfers, part.transfers,
+      [](const Transfer& a, const Transfer& b) {
+        return a.line == b.line && a.from == b.from && a.to == b.to && a.note == b.note && a.file == b.file;
+      },
+      [](Transfer& a, const Transfer& b) {
+        a.count += b.count;
+        a.bytes += b.bytes;
+        a.milliseconds += b.milliseconds;
+      });
+  merge_lists(
+      whole.syncs, part.syncs,
+      [](const Sync& a, const Sync& b) { return a.line == b.line && a.kind == b.kind && a.file == b.file; },
+      [](Sync& a, const Sync& b) {
+        a.count += b.count;
+        a.milliseconds += b.milliseconds;
+      });
+  // Each process has devices of its own: the fullest one speaks for the device.
+  merge_lists(
+      whole.memory, part.memory, [](const DeviceMemory& a, const DeviceMemory& b) { return a.device == b.device; },
+      [](DeviceMemory& a, const DeviceMemory& b) {
+        if (b.peak > a.peak) a = b;
+      });
+  merge_lists(
+      whole.notes, part.notes, [](const std::string& a, const std::string& b) { return a == b; },
+      [](std::string&, const std::string&) {});
+  whole.program.steps = std::max(whole.program.steps, part.program.steps);
+  whole.program.ops += part.program.ops;
+  whole.program.ranks = std::max(whole.program.ranks, part.program.ranks);
+  if (whole.program.devices.empty()) whole.program.devices = part.program.devices;
+}
+
+}  // namespace locus::engine

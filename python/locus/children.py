@@ -1,0 +1,151 @@
+"""A check of a program that starts other processes: each of them is checked too, and writes what it found into a folder
+that the first one reads.
+
+The folder's name is in LOCUS_CHECK_DIR. A process that starts with it set checks itself from the moment it imports
+PyTorch, and keeps `<pid>.json` there, a report, up to date: after every new finding, and at its end. So nothing is lost
+when it is killed. The first process takes all of them into its own report.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
+STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
+
+_session: Any = None
+_is_child = _is_fork = False
+_watchers: list[Callable[[Any], None]] = []
+
+
+def folder() -> str:
+    """The folder of the check that this process belongs to, or ""."""
+    return os.environ.get(FOLDER_VARIABLE, "")
+
+
+def is_child() -> bool:
+    """Whether this process was started, or forked, by one that is checked."""
+    return _is_child
+
+
+@contextlib.contextmanager
+def gathering() -> Iterator[str]:
+    """The folder for the processes that this one will start; gone at the end."""
+    before = os.environ.get(FOLDER_VARIABLE)
+    path, owner = tempfile.mkdtemp(prefix="locus-check-"), os.getpid()
+    os.environ[FOLDER_VARIABLE] = path
+    try:
+        yield path
+    finally:
+        if before is None:
+            os.environ.pop(FOLDER_VARIABLE, None)
+        else:
+            os.environ[FOLDER_VARIABLE] = before
+        if os.getpid() == owner:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def on_start(watcher: Callable[[Any], None]) -> None:
+    """Calls `watcher(session)` when a check starts in this process, in a forked child too."""
+    _watchers.append(watcher)
+
+
+def start_in_child() -> None:
+    """Starts the check of a process whose parent is checked. Called once its devices are simulated."""
+    global _is_child
+    if _session is not None or not os.path.isdir(folder()):
+        return
+    from locus.session import Session
+
+    _is_child = True
+    limit = os.environ.get(STEPS_VARIABLE, "")
+    session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
+    session.start()
+    follow(session)
+    atexit.register(write_own)
+    with contextlib.suppress(Exception):
+        from multiprocessing import util
+
+        util.Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
+
+
+def follow(session: Any) -> None:
+    """Keeps up with the check of this process, and with its forks."""
+    global _session
+    if _session is None:
+        os.register_at_fork(after_in_child=_forked)
+    _session = session
+    for watcher in list(_watchers):
+        watcher(session)
+
+
+def _forked() -> None:
+    """A forked child starts with the parent's findings, which are not its own."""
+    global _is_child, _is_fork
+    if _session is None or _session.bridge is None or not os.path.isdir(folder()):
+        return
+    _is_child = _is_fork = True
+    _session.bridge.clear_findings()
+    with contextlib.suppress(Exception):
+        from multiprocessing import util
+
+        util.Finalize(None, write_own, exitpriority=-100)
+    atexit.register(write_own)
+
+
+def note_change() -> None:
+    """A finding is new: a child's file is written anew, for the child may not live to its end."""
+    if _is_child:
+        write_own()
+
+
+def write_own(exit_code: int = 0) -> None:
+    """Writes this child's report. Never raises; a folder that has gone means that nobody reads it."""
+    path = folder()
+    if not _is_child or _session is None or not path:
+        return
+    try:
+        from locus import ranks
+
+        if _is_fork and not _session.finding_count() and not ranks.world():
+            return  # a worker that did nothing of note
+        report = json.loads(_session.render("json", exit_code))
+        ranks.sign(report)
+        if _is_fork:  # counted by the parent already, up to the fork
+            report.update(transfers=[], syncs=[], memory={})
+            report["program"].update(ops=0, steps=0)
+        target = os.path.join(path, f"{os.getpid()}.json")
+        with open(f"{target}.new", "w", encoding="utf-8") as file:
+            json.dump(report, file)
+        os.replace(f"{target}.new", target)
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            from locus import facts
+
+            facts.note_fault("report of a child process", error)
+
+
+def reports(path: str) -> list[str]:
+    """The texts of all reports in a check's folder."""
+    found = []
+    for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
+        if name.endswith(".json"):
+            with contextlib.suppress(OSError), open(os.path.join(path, name), encoding="utf-8") as file:
+                found.append(file.read())
+    return found
+
+
+def take_in(bridge: Any, path: str) -> int:
+    """Takes the reports of all children into this process's own; how many there were."""
+    texts = reports(path)
+    for text in texts:
+        bridge.take_in(text)
+    return len(texts)

@@ -1,0 +1,133 @@
+"""What each rank has called, where every other rank of the check can read it: a file of fixed size for each process.
+
+A slot holds one collective, found by group and sequence number, so that comparing a call with another rank's costs one
+look. The file outlives its process, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import time
+import zlib
+from typing import Any, NamedTuple
+
+_SLOTS, _SLOT, _HEADER = 1024, 512, 256
+_HEAD = struct.Struct("<4sIiiIdQQ")  # magic, pid, rank, world, state, waiting since, waiting group, waiting number
+_KEYS = struct.Struct("<QQH")
+_MAGIC = b"LOC1"
+
+RUNNING, ENDED = 0, 1
+
+
+class Call(NamedTuple):
+    """One collective as a rank made it."""
+
+    group: str
+    sequence: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    elements: int
+    root: int
+    reduction: str
+    place: dict[str, Any]
+
+
+def group_key(name: str) -> int:
+    return zlib.crc32(name.encode()) + 1
+
+
+def _offset(key: int, number: int) -> int:
+    return _HEADER + (key * 31 + number) % _SLOTS * _SLOT
+
+
+class Flight:
+    """One process's file: written by the process itself, read by the others."""
+
+    def __init__(self, path: str, create: bool = False):
+        self.path = path
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            if create:
+                os.ftruncate(descriptor, _HEADER + _SLOTS * _SLOT)
+            self.memory = mmap.mmap(descriptor, _HEADER + _SLOTS * _SLOT)
+        finally:
+            os.close(descriptor)
+        if create:
+            self.write_header(-1, 0, RUNNING)
+
+    def write_header(self, rank: int, world: int, state: int, since: float = 0.0, key: int = 0, number: int = 0) -> None:
+        _HEAD.pack_into(self.memory, 0, _MAGIC, os.getpid(), rank, world, state, since, key, number)
+
+    def header(self) -> tuple[int, int, int, int, float, int, int]:
+        """pid, rank, world, state, waiting since (0.0: not), for which group, for which number."""
+        return _HEAD.unpack_from(self.memory, 0)[1:]
+
+    def write(self, call: Call) -> None:
+        text = json.dumps([call.group, call.name, call.shape, call.dtype, call.elements, call.root, call.reduction,
+                           [call.place["file"], call.place["line"], call.place["function"]]]).encode()  # fmt: skip
+        key = group_key(call.group)
+        at = _offset(key, call.sequence)
+        if len(text) > _SLOT - _KEYS.size:
+            text = b""
+        self.memory[at + _KEYS.size : at + _KEYS.size + len(text)] = text
+        _KEYS.pack_into(self.memory, at, key, call.sequence, len(text))  # last: whoever finds the number finds the text
+
+    def read(self, key: int, number: int) -> Call | None:
+        """The call with that number in a group, where the rank has made it and not many more since."""
+        at = _offset(key, number)
+        found_key, found_number, length = _KEYS.unpack_from(self.memory, at)
+        if (found_key, found_number) != (key, number) or not length:
+            return None
+        try:
+            parts = json.loads(self.memory[at + _KEYS.size : at + _KEYS.size + length])
+        except ValueError:
+            return None
+        group, name, shape, dtype, elements, root, reduction, place = parts
+        return Call(group, number, name, tuple(shape), dtype, elements, root, reduction,
+                    dict(zip(("file", "line", "function"), place)))  # fmt: skip
+
+    def has(self, key: int, number: int) -> bool:
+        return _KEYS.unpack_from(self.memory, _offset(key, number))[:2] == (key, number)
+
+    def last(self) -> dict[int, int]:
+        """The highest number of each group."""
+        highest: dict[int, int] = {}
+        for at in range(_HEADER, _HEADER + _SLOTS * _SLOT, _SLOT):
+            key, number, length = _KEYS.unpack_from(self.memory, at)
+            if length and number > highest.get(key, 0):
+                highest[key] = number
+        return highest
+
+
+def process_state(pid: int) -> str:
+    """ "R", "S", "T" (stopped), "Z" (dead, not buried) or "" (gone)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def now() -> float:
+    """The same clock in all processes of the machine."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def all_flights(folder: str) -> dict[int, Flight]:
+    """The files of all ranks of a check, by rank."""
+    found: dict[int, Flight] = {}
+    for name in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
+        if name.endswith(".calls"):
+            try:
+                flight = Flight(os.path.join(folder, name))
+            except (OSError, ValueError):
+                continue
+            rank = flight.header()[1]
+            if rank >= 0:
+                found[rank] = flight
+    return found

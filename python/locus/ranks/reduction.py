@@ -1,0 +1,232 @@
+"""The reduction that did not finish: which parameters of a DistributedDataParallel module got no gradient in a backward
+pass, and why; said when that pass ends, an iteration before PyTorch would.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import weakref
+from typing import Any
+
+import torch
+
+from locus.ranks import devices, findings, sources
+
+_TWICE = "Expected to mark a variable ready only once"
+_POSITIONAL = ("device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb")
+_INDEX = re.compile(r"Parameter at index (\d+)")
+
+_states: weakref.WeakKeyDictionary[Any, _State] = weakref.WeakKeyDictionary()
+_depth = 0
+
+
+class _State:
+    """What is known of one wrapped module."""
+
+    def __init__(self, wrapped: Any):
+        self.made_at = findings.here(4)
+        self.names: list[str] = []
+        self.parameters: list[Any] = []
+        self.ready: set[int] = set()
+        self.behind: list[tuple[str, set[int]]] = []
+        self.armed = False
+        self.backwards = 0
+        self.reported: set[tuple[Any, ...]] = set()
+        ignored = getattr(wrapped, "parameters_to_ignore", set())
+        for name, parameter in wrapped.module.named_parameters():
+            if parameter.requires_grad and name not in ignored:
+                self.names.append(name)
+                self.parameters.append(parameter)
+                parameter.register_post_accumulate_grad_hook(functools.partial(_note_ready, self, len(self.names) - 1))
+        self.count = len(self.names)
+
+
+def _note_ready(state: _State, number: int, parameter: Any) -> None:
+    state.ready.add(number)
+
+
+def install(session: Any) -> None:
+    """Looks at every DistributedDataParallel module that is made from here on, and at every backward pass."""
+    wrapper = torch.nn.parallel.DistributedDataParallel
+    wrap, forward, backward = wrapper.__init__, wrapper.forward, torch.autograd.backward
+
+    @functools.wraps(wrap)
+    def noted_wrap(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs.update(zip(_POSITIONAL, args))
+        kwargs = session.safely("DistributedDataParallel", devices.before_wrapping, session, module, kwargs) or kwargs
+        wrap(self, module, **kwargs)
+        session.safely("DistributedDataParallel", _add, self)
+
+    @functools.wraps(forward)
+    def noted_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        output = forward(self, *args, **kwargs)
+        state = _states.get(self)
+        if state is not None:
+            session.safely("forward of DistributedDataParallel", _begin, session, self, state, output)
+        return output
+
+    @functools.wraps(backward)
+    def noted_backward(*args: Any, **kwargs: Any) -> None:
+        global _depth
+        _depth += 1
+        try:
+            backward(*args, **kwargs)
+        except RuntimeError as error:
+            if _TWICE in str(error):
+                session.safely("ready twice", _report_twice, session, str(error))
+            raise
+        finally:
+            _depth -= 1
+        if _depth == 0 and len(_states):
+            session.safely("backward", _end, session)
+
+    wrapper.__init__, wrapper.forward = noted_wrap, noted_forward
+    torch.autograd.backward = noted_backward
+
+
+def _add(wrapped: Any) -> None:
+    state = _states[wrapped] = _State(wrapped)
+    devices.after_wrapping(wrapped, state.made_at)
+
+
+def _begin(session: Any, wrapped: Any, state: _State, output: Any) -> None:
+    """A forward pass has ended: which parameters are behind what it returned."""
+    if not torch.is_grad_enabled():
+        return
+    state.armed = bool(wrapped.require_backward_grad_sync) and not wrapped.find_unused_parameters
+    state.armed = state.armed and not wrapped.static_graph and not getattr(wrapped, "_use_python_reducer", False)
+    state.ready.clear()
+    state.backwards = 0
+    state.behind = []
+    if state.armed:
+        for name, tensor in _tensors(output):
+            if tensor.requires_grad:
+                state.behind.append((name, set(session.bridge.parameters_behind(tensor, state.parameters))))
+
+
+def _tensors(value: Any, name: str = "the output") -> list[tuple[str, Any]]:
+    if isinstance(value, torch.Tensor):
+        return [(name, value)]
+    found: list[tuple[str, Any]] = []
+    root = "output" if name == "the output" else name
+    if isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            found += _tensors(item, f"{root}[{number}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            found += _tensors(item, f"{root}[{key!r}]")
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        for key, item in vars(value).items():
+            found += _tensors(item, f"{root}.{key}")
+    return found
+
+
+def _end(session: Any) -> None:
+    """A backward pass has ended: what did not get a gradient?"""
+    use = findings.here(3)
+    for wrapped, state in list(_states.items()):
+        state.backwards += 1 if state.ready else 0
+        if not state.armed or not state.ready or len(state.ready) == state.count:
+            continue
+        missing = [number for number in range(state.count) if number not in state.ready]
+        state.armed = False  # one word an iteration; PyTorch's own error comes with the next forward
+        _report_missing(session, wrapped, state, missing, use)
+
+
+def _report_missing(session: Any, wrapped: Any, state: _State, missing: list[int], use: Any) -> None:
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    for number in missing:
+        why, output = _why(state, number)
+        place = sources.definition(wrapped.module, state.names[number])
+        groups.setdefault((why, output, place["line"] if why == "unused" else 0), []).append(number)
+    for (why, output, _), numbers in groups.items():
+        names = [state.names[number] for number in numbers]
+        key = (why, output, tuple(numbers))
+        if key in state.reported:
+            continue
+        state.reported.add(key)
+        session.add_finding(_finding(session, wrapped, state, why, output, names, numbers, use))
+
+
+def _why(state: _State, number: int) -> tuple[str, str]:
+    if not state.parameters[number].requires_grad:
+        return "frozen", ""
+    outputs = [name for name, behind in state.behind if number in behind]
+    return ("lost", outputs[0]) if outputs else ("unused", "")
+
+
+def _finding(
+    session: Any, wrapped: Any, state: _State, why: str, output: str, names: list[str], numbers: list[int], use: Any
+) -> dict[str, Any]:
+    made = state.made_at
+    wrapped_at = f"{_file(made)}:{made['line']}"
+    shown = findings.listed(names)
+    it, they = ("it", "its") if len(names) == 1 else ("them", "their")
+    definition = sources.definition(wrapped.module, names[0])
+    branch = sources.branch(wrapped.module, names[0])
+    cause, fixes, notes = definition, [], []
+    if why == "frozen":
+        words = f"{shown} had requires_grad set to False after the module was wrapped at {wrapped_at}, which still waits for {they} gradient"
+        notes.append(f"freeze {it} before DistributedDataParallel is made, at {wrapped_at}")
+        cause = made
+    elif why == "lost":
+        words = f"{shown} took part in {output} of forward(), but {output} did not reach the loss"
+        notes.append(f"use {output} in the loss, or don't return it; static_graph=True where every step is like this one")
+        cause = use
+    elif branch is not None:
+        words = f"{shown} took no part in what forward() returned: {it} is used only under the `{branch['text'].strip()}` at {_file(branch)}:{branch['line']}, which this pass did not take".replace("them is", "they are")
+        notes.append("find_unused_parameters=True, where steps or ranks take different branches")
+        fixes = [sources.with_argument(made, "find_unused_parameters=True")]
+        cause = branch
+    else:
+        words = f"{shown} took no part in what forward() returned"
+        notes.append(
+            f"use {it} in forward(), or take {it} out of the module; or freeze {it} before wrapping "
+            f"(requires_grad_(False) before {wrapped_at})"
+        )
+        if state.backwards <= 1 and not state.reported:
+            notes.append("static_graph=True, where every step leaves out the same parameters; else find_unused_parameters=True")
+    parameter = state.parameters[numbers[0]]
+    facts = [
+        findings.operand(state.parameters[number], name, "parameter", True) for number, name in zip(numbers[:4], names)
+    ]
+    count = f"{len(names)} parameter{'s' if len(names) != 1 else ''}"
+    return findings.make(
+        "unfinished-reduction",
+        f"the gradients of {type(wrapped.module).__name__} were not all reduced: {count} of {state.count} got none in this backward pass",
+        words, use, cause, op="backward", culprit=findings.culprit_of(facts[0], str(parameter.device)), operands=facts,
+        fixes=fixes, notes=notes, step=session.bridge.steps(),
+    )  # fmt: skip
+
+
+def _report_twice(session: Any, error: str) -> None:
+    use = findings.here(4)
+    match = _INDEX.search(error)
+    for wrapped, state in list(_states.items()):
+        if not state.ready:
+            continue
+        number = int(match.group(1)) if match else -1
+        name = state.names[number] if 0 <= number < state.count else ""
+        checkpointed = sources.calls(wrapped.module, "checkpoint", use_reentrant=True)
+        if state.backwards >= 1:
+            words = "backward() ran a second time after one forward(), and each parameter may be reduced once for each forward()"
+            note, cause = "add the losses up and call backward() once, or run the earlier ones under no_sync()", use
+        elif checkpointed is not None:
+            words = f"the part that checkpoint() at {_file(checkpointed)}:{checkpointed['line']} runs again is used more than once, and reentrant checkpointing gives its gradient each time"
+            note, cause = "checkpoint(…, use_reentrant=False); static_graph=True where every step is like this one", checkpointed
+        else:
+            words = "it is used in two graphs of one backward pass (a part that is run twice under reentrant checkpointing, or outside of forward())"
+            note, cause = "use it inside forward() only; static_graph=True where every step is like this one", state.made_at
+        fixes = [sources.with_argument(checkpointed, "use_reentrant=False")] if checkpointed and state.backwards < 1 else []
+        facts = [findings.operand(state.parameters[number], name, "parameter", True)] if name else []
+        session.add_finding(findings.make(
+            "ready-twice", f"a gradient of {type(wrapped.module).__name__} was ready twice in one iteration",
+            f"`{name}`: {words}" if name else words, use, cause, op="backward", operands=facts,
+            culprit=findings.culprit_of(facts[0]) if facts else None, fixes=fixes, notes=[note], step=session.bridge.steps(),
+        ))  # fmt: skip
+        return
+
+
+def _file(place: Any) -> str:
+    return place["file"].rpartition("/")[2]
