@@ -3,6 +3,7 @@
 #include "locus/bridge/carrier.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 
 #include <numeric>
 
@@ -83,18 +84,19 @@ void set_listeners(CollectiveListener on_call, SharingListener on_sharing) {
 }
 
 std::vector<int64_t> Carrier::pending() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(under_way_->mutex);
   std::vector<int64_t> numbers;
-  for (const auto& [number, work] : under_way_) numbers.push_back(number);
+  for (const auto& [number, work] : under_way_->works) numbers.push_back(number);
+  if (under_way_->claiming != 0) numbers.push_back(under_way_->claiming);
   return numbers;
 }
 
 void Carrier::give_up(const std::string& why) {
   std::vector<c10::intrusive_ptr<CarriedWork>> works;
   {
-    const std::lock_guard lock(mutex_);
-    given_up_ = why;
-    for (const auto& [number, weak] : under_way_) {
+    const std::lock_guard lock(under_way_->mutex);
+    under_way_->given_up = why;
+    for (const auto& [number, weak] : under_way_->works) {
       if (auto work = weak.lock()) works.push_back(std::move(work));
     }
   }
@@ -104,8 +106,8 @@ void Carrier::give_up(const std::string& why) {
 void Carrier::begin(const Collective& call) {
   const uint64_t sequence = is_pair(call) ? ++pair_sequence_ : ++sequence_;
   {
-    const std::lock_guard lock(mutex_);
-    TORCH_CHECK(given_up_.empty(), given_up_);
+    const std::lock_guard lock(under_way_->mutex);
+    TORCH_CHECK(under_way_->given_up.empty(), under_way_->given_up);
   }
   if (g_on_call) g_on_call(*this, call, sequence);
   if (name_ == "nccl" && call.tensor.defined() && call.type != OpType::SEND && call.type != OpType::RECV) {
@@ -117,9 +119,15 @@ void Carrier::begin(const Collective& call) {
 void Carrier::claim_device(c10::Device device) {
   if (store_ == nullptr || size_ == 1) return;
   const auto gave_up = [this] {
-    const std::lock_guard lock(mutex_);
-    return !given_up_.empty();
+    const std::lock_guard lock(under_way_->mutex);
+    return !under_way_->given_up.empty();
   };
+  const auto claiming = [this](int64_t number) {
+    const std::lock_guard lock(under_way_->mutex);
+    under_way_->claiming = number;
+  };
+  claiming(static_cast<int64_t>(sequence_.load()));
+  const auto done = c10::make_scope_exit([&] { claiming(0); });
   const std::vector<int> sharing = ranks_on_device(*store_, rank_, size_, device, options_->timeout, gave_up);
   if (sharing.size() < 2 || (g_on_sharing && g_on_sharing(*this, device, sharing))) return;
   TORCH_CHECK(false, "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nLast error:\nDuplicate GPU detected : rank ",
@@ -133,13 +141,12 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
                                                std::move(finish), sequence_.load());
   const int64_t number = is_pair(call) ? -static_cast<int64_t>(pair_sequence_.load()) : static_cast<int64_t>(sequence_.load());
   {
-    const std::lock_guard lock(mutex_);
-    under_way_.insert_or_assign(number, c10::weak_intrusive_ptr<CarriedWork>(work));
+    const std::lock_guard lock(under_way_->mutex);
+    under_way_->works.insert_or_assign(number, c10::weak_intrusive_ptr<CarriedWork>(work));
   }
-  auto self = c10::intrusive_ptr<Carrier>::reclaim_copy(this);
-  work->on_done([self, number] {
-    const std::lock_guard lock(self->mutex_);
-    self->under_way_.erase(number);
+  work->on_done([under_way = under_way_, number] {
+    const std::lock_guard lock(under_way->mutex);
+    under_way->works.erase(number);
   });
   WorkPtr started = CarriedWork::start(std::move(work));
   if (coalesced_.has_value()) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -105,9 +106,14 @@ class Carrier final : public c10d::Backend {
   c10::intrusive_ptr<Options> options_;
   std::atomic<uint64_t> sequence_{0};        ///< of collectives: all ranks of the group count alike
   std::atomic<uint64_t> pair_sequence_{0};   ///< of sends and receives
-  std::mutex mutex_;                         ///< guards the two below
-  std::map<int64_t, c10::weak_intrusive_ptr<CarriedWork>> under_way_;
-  std::string given_up_;
+  /// Apart from the group: the last work may end on a thread of Gloo's, which must not be the one to end Gloo.
+  struct UnderWay {
+    std::mutex mutex;
+    std::map<int64_t, c10::weak_intrusive_ptr<CarriedWork>> works;
+    std::string given_up;
+    int64_t claiming = 0;  ///< the call that waits for the others' devices, before it is a work
+  };
+  std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
   std::once_flag claimed_;
   std::optional<Parts> coalesced_;
   c10::Device coalesced_device_{c10::kCUDA, 0};

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "locus/bridge/memory.h"
 #include "locus/bridge/state.h"
@@ -146,14 +147,13 @@ std::vector<int> ranks_on_device(c10d::Store& store, int rank, int size, c10::De
   store.set(key(rank), card_of(device));
   std::vector<std::string> keys;
   for (int i = 0; i < size; ++i) keys.push_back(key(i));
+  // Asked again and again, not waited for: the wait can be given up, and a store that has gone says so at once.
   const auto end = std::chrono::steady_clock::now() + timeout;
-  while (true) {
-    try {
-      store.wait(keys, std::chrono::milliseconds(500));
-      break;
-    } catch (const std::exception&) {
-      if (gave_up() || std::chrono::steady_clock::now() >= end) throw;
-    }
+  for (auto pause = std::chrono::milliseconds(1); !store.check(keys); pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+    TORCH_CHECK(!gave_up(), "locus: gave up waiting for the other ranks of the group");
+    TORCH_CHECK(std::chrono::steady_clock::now() < end, "NCCL: not all ranks of the group came to its first collective within ",
+                timeout.count(), " ms");
+    std::this_thread::sleep_for(pause);
   }
   std::map<std::string, std::vector<int>> users;
   for (int i = 0; i < size; ++i) users[store.get_to_str(keys[static_cast<size_t>(i)])].push_back(i);

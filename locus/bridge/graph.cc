@@ -22,7 +22,7 @@ std::vector<size_t> parameters_behind(const at::Tensor& output, const std::vecto
   std::vector<size_t> found;
   if (!output.requires_grad()) return found;
   std::unordered_map<const Node*, size_t> ends;
-  std::vector<std::shared_ptr<Node>> kept;  // an accumulator lives no longer than somebody holds it
+  std::vector<decltype(torch::autograd::impl::grad_accumulator(output))> kept;  // an accumulator lives no longer than somebody holds it
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].requires_grad() || !parameters[i].is_leaf()) continue;
     kept.push_back(torch::autograd::impl::grad_accumulator(parameters[i]));

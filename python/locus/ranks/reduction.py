@@ -4,12 +4,14 @@ pass, and why; said when that pass ends, an iteration before PyTorch would.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import weakref
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from locus.ranks import devices, findings, sources
 
@@ -31,8 +33,11 @@ class _State:
         self.ready: set[int] = set()
         self.behind: list[tuple[str, set[int]]] = []
         self.armed = False
+        self.synchronised = False
+        self.deferred: tuple[list[int], dict[str, Any]] | None = None
         self.backwards = 0
-        self.reported: set[tuple[Any, ...]] = set()
+        self.fresh = False  # the backward pass under way has brought a gradient
+        self.reported: set[Any] = set()
         ignored = getattr(wrapped, "parameters_to_ignore", set())
         for name, parameter in wrapped.module.named_parameters():
             if parameter.requires_grad and name not in ignored:
@@ -44,6 +49,7 @@ class _State:
 
 def _note_ready(state: _State, number: int, parameter: Any) -> None:
     state.ready.add(number)
+    state.fresh = True
 
 
 def install(session: Any) -> None:
@@ -60,6 +66,8 @@ def install(session: Any) -> None:
 
     @functools.wraps(forward)
     def noted_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _states.get(self) is not None:
+            session.safely("forward of DistributedDataParallel", _settle, session)
         output = forward(self, *args, **kwargs)
         state = _states.get(self)
         if state is not None:
@@ -81,6 +89,7 @@ def install(session: Any) -> None:
         if _depth == 0 and len(_states):
             session.safely("backward", _end, session)
 
+    register_optimizer_step_pre_hook(lambda *_: session.safely("a step", _settle, session))
     wrapper.__init__, wrapper.forward = noted_wrap, noted_forward
     torch.autograd.backward = noted_backward
 
@@ -96,42 +105,84 @@ def _begin(session: Any, wrapped: Any, state: _State, output: Any) -> None:
         return
     state.armed = bool(wrapped.require_backward_grad_sync) and not wrapped.find_unused_parameters
     state.armed = state.armed and not wrapped.static_graph and not getattr(wrapped, "_use_python_reducer", False)
+    state.synchronised = state.armed
     state.ready.clear()
+    if state.backwards or len(state.behind) > 64:
+        state.behind = []  # else: another forward() of the same iteration
     state.backwards = 0
-    state.behind = []
     if state.armed:
         for name, tensor in _tensors(output):
             if tensor.requires_grad:
                 state.behind.append((name, set(session.bridge.parameters_behind(tensor, state.parameters))))
 
 
-def _tensors(value: Any, name: str = "the output") -> list[tuple[str, Any]]:
+def _tensors(value: Any, name: str = "the output", depth: int = 0) -> list[tuple[str, Any]]:
+    """The tensors in what forward() returned, where DistributedDataParallel itself looks for them, with their names."""
     if isinstance(value, torch.Tensor):
         return [(name, value)]
-    found: list[tuple[str, Any]] = []
-    root = "output" if name == "the output" else name
-    if isinstance(value, (list, tuple)):
-        for number, item in enumerate(value):
-            found += _tensors(item, f"{root}[{number}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            found += _tensors(item, f"{root}[{key!r}]")
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
-        for key, item in vars(value).items():
-            found += _tensors(item, f"{root}.{key}")
-    return found
+    root = "output" if depth == 0 else name
+    inside: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        inside = [(f"{root}[{key!r}]", item) for key, item in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inside = [(f"{root}[{number}]", item) for number, item in enumerate(value)]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inside = [(f"{root}.{each.name}", getattr(value, each.name)) for each in dataclasses.fields(value)]
+    if depth > 8:
+        return []
+    return [found for label, item in inside for found in _tensors(item, label, depth + 1)]
 
 
 def _end(session: Any) -> None:
     """A backward pass has ended: what did not get a gradient?"""
     use = findings.here(3)
     for wrapped, state in list(_states.items()):
-        state.backwards += 1 if state.ready else 0
-        if not state.armed or not state.ready or len(state.ready) == state.count:
+        if not state.fresh:
+            continue  # this pass did not go through it
+        state.fresh = False
+        state.backwards += 1
+        if state.synchronised and not state.armed and state.backwards > 1 and state.deferred is None:
+            _report_second(session, wrapped, state, use)
+        if not state.armed:
             continue
         missing = [number for number in range(state.count) if number not in state.ready]
-        state.armed = False  # one word an iteration; PyTorch's own error comes with the next forward
-        _report_missing(session, wrapped, state, missing, use)
+        if not missing:
+            state.armed, state.deferred = False, None
+            continue
+        # What an output that was returned leads to may still get its gradient from another backward pass.
+        certain = [number for number in missing if _why(state, number)[0] != "lost"]
+        if certain:
+            state.armed = False  # one word an iteration; PyTorch's own error comes with the next forward
+            _report_missing(session, wrapped, state, missing, use)
+        else:
+            state.deferred = (missing, use)
+
+
+def _settle(session: Any) -> None:
+    """The iteration is over: what has no gradient now will not get one."""
+    for wrapped, state in list(_states.items()):
+        if state.deferred is not None and state.armed:
+            numbers, use = state.deferred
+            missing = [number for number in numbers if number not in state.ready]
+            state.armed = False
+            if missing:
+                _report_missing(session, wrapped, state, missing, use)
+        state.deferred = None
+
+
+def _report_second(session: Any, wrapped: Any, state: _State, use: Any) -> None:
+    if "second" in state.reported:
+        return
+    state.reported.add("second")
+    name = type(wrapped.module).__name__
+    finding = findings.make(
+        "ready-twice", f"a second backward() after one forward() of {name} is not reduced",
+        "the gradients of all ranks were added up at the end of the first backward(); what this one adds stays on its own "
+        "rank, and the ranks' parameters drift apart", use, op="backward",
+        culprit={"name": name, "kind": "variable"}, step=session.bridge.steps(),
+        notes=["add the losses up and call backward() once, or run the earlier ones under no_sync()"],
+    )  # fmt: skip
+    session.add_finding({**finding, "severity": "warning"})
 
 
 def _report_missing(session: Any, wrapped: Any, state: _State, missing: list[int], use: Any) -> None:

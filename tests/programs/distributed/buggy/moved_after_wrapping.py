@@ -1,0 +1,17 @@
+# finds: moved-after-wrapping
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+torch.manual_seed(0)
+
+net = nn.Linear(4, 2).to(f"cuda:{rank}")
+model = DistributedDataParallel(net)
+model.to(f"cuda:{rank + 2}")  # BUG
+dist.destroy_process_group()
