@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 
 from measure import FULL, QUICK, Budget, Contender, Result, compare, growth, time_starts
+from ranks import RANKS, RankPair
 from table import Row, format_time, render
 from worker import MODES, Worker, WorkerError
 
@@ -64,6 +65,22 @@ def steps(workers: Workers, budget: Budget) -> Iterator[Row]:
         yield _row(CHECKED, title, "ratio", checked, results, "plain", "checked")
         for worker in workers.values():
             worker.forget()
+
+
+def distributed(budget: Budget) -> Iterator[Row]:
+    """A step of DistributedDataParallel on two ranks, against plain Gloo."""
+    say("two ranks")
+    title = f"4-layer GPT, DistributedDataParallel, {RANKS} ranks"
+    pairs: dict[str, RankPair] = {}
+    try:
+        for mode in MODES:
+            pairs[mode] = RankPair(mode)
+        results = compare({mode: Contender(pairs[mode], "ddp") for mode in MODES}, budget)
+        yield _row(SIMULATED, title, "ratio", None, results, "plain", "simulated")
+        yield _row(CHECKED, title, "ratio", 1.1, results, "plain", "checked")
+    finally:
+        for pair in pairs.values():
+            pair.close()
 
 
 def single_calls(workers: Workers, budget: Budget) -> Iterator[Row]:
@@ -161,6 +178,7 @@ def measure_all(workers: Workers, budget: Budget) -> list[Row]:
     """Every row, in the order of the table."""
     rows = [
         *steps(workers, budget),
+        *distributed(budget),
         *single_calls(workers, budget),
         *set_up(budget),
         *copies(workers, budget),

@@ -22,7 +22,7 @@ FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
 STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
 
 _session: Any = None
-_is_child = _is_fork = False
+_is_child = _is_fork = _has_ended = False
 _watchers: list[Callable[[Any], None]] = []
 
 
@@ -89,10 +89,10 @@ def follow(session: Any) -> None:
 
 def _forked() -> None:
     """A forked child starts with the parent's findings, which are not its own."""
-    global _is_child, _is_fork
+    global _is_child, _is_fork, _has_ended
     if _session is None or _session.bridge is None or not os.path.isdir(folder()):
         return
-    _is_child = _is_fork = True
+    _is_child, _is_fork, _has_ended = True, True, False
     _session.bridge.clear_findings()
     with contextlib.suppress(Exception):
         from multiprocessing import util
@@ -104,20 +104,28 @@ def _forked() -> None:
 def note_change() -> None:
     """A finding is new: a child's file is written anew, for the child may not live to its end."""
     if _is_child:
-        write_own()
+        _write_own(final=False)
 
 
-def write_own(exit_code: int = 0) -> None:
-    """Writes this child's report. Never raises; a folder that has gone means that nobody reads it."""
+def write_own() -> None:
+    """Writes this child's report at its end."""
+    global _has_ended
+    if not _has_ended:
+        _has_ended = True
+        _write_own(final=True)
+
+
+def _write_own(final: bool) -> None:
+    """Never raises; a folder that has gone means that nobody reads it."""
     path = folder()
-    if not _is_child or _session is None or not path:
+    if not _is_child or _session is None or not os.path.isdir(path):
         return
     try:
         from locus import ranks
 
         if _is_fork and not _session.finding_count() and not ranks.world():
             return  # a worker that did nothing of note
-        report = json.loads(_session.render("json", exit_code))
+        report = json.loads(_session.json(0)) if final else _session.so_far()
         ranks.sign(report)
         if _is_fork:  # counted by the parent already, up to the fork
             report.update(transfers=[], syncs=[], memory={})

@@ -118,18 +118,23 @@ class Session:
 
     def reasons(self) -> set[str]:
         """The reasons of all findings so far."""
-        return {finding["reason"] for finding in json.loads(self.render("json", 0))["findings"]}
+        return {finding["reason"] for finding in self.so_far()["findings"]}
+
+    def so_far(self) -> dict[str, Any]:
+        """The report as it stands. May be asked for again and again: repeats are counted at the end only."""
+        return json.loads(self.bridge.render_json(self.frame(0, count=False)))
 
     def finding_count(self) -> int:
         """How many root causes have been found so far."""
         return self.bridge.finding_count() if self.bridge is not None else 0
 
-    def frame(self, exit_code: int) -> str:
+    def frame(self, exit_code: int, count: bool = True) -> str:
         """The report without its findings, as JSON for the C++ side."""
         from locus import __version__, facts
 
         bridge = self.bridge
-        bridge.count_repeats()
+        if count:
+            bridge.count_repeats()
         import torch
 
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()

@@ -14,7 +14,7 @@ import traceback
 
 import forkrunner
 
-from locus import children, ranks, runner, simulation
+from locus import children, ranks, reports, runner, simulation
 
 
 def check(script, count, report, deadline="30", devices=None, act="", steps=""):
@@ -38,8 +38,8 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
         session.load()
         ranks.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-        text = session.render("json", next((c for c in codes.values() if c), 0))
-        words = session.render("text", 0).decode()
+        text = session.json(next((c for c in codes.values() if c), 0))
+        words = reports.convert(text, "text").decode()
     with open(report, "w") as file:
         json.dump({"report": json.loads(text), "text": words, "codes": codes, "seconds": time.monotonic() - began}, file)
     return 0
@@ -60,7 +60,8 @@ def start(script, number, count, port, options, act):
             os.environ["TEST_READY"] = f"{os.environ[children.FOLDER_VARIABLE]}/ready-{number}"
         simulation.activate(options)
         children.start_in_child()
-        code = runner.run(runner.Target("script", script, []))
+        for path in [script]:  # a handler that is far outside, around a loop, is not one that waits for the error
+            code = runner.run(runner.Target("script", path, []))
     finally:
         leave(code)
 

@@ -51,7 +51,7 @@ def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> Non
 
 def joined(session: Any) -> bool:
     """Whether any rank has made a process group."""
-    return bool(json.loads(session.render("json", 0))["program"]["ranks"])
+    return bool(session.so_far()["program"]["ranks"])
 
 
 def install(session: Any) -> None:
@@ -59,15 +59,17 @@ def install(session: Any) -> None:
     global _session
     import torch
 
-    _session = session
+    is_first, _session = _session is None, session
+    if not is_first:
+        return
+    from locus.ranks import devices
 
+    devices.install_replicas(session)
     if not torch.distributed.is_available():
         return
     from torch.distributed import distributed_c10d as c10d
 
-    if hasattr(c10d.init_process_group, "_locus"):
-        return
-    from locus.ranks import devices, reduction
+    from locus.ranks import reduction
 
     reduction.install(session)
     devices.install(session)
@@ -79,7 +81,6 @@ def install(session: Any) -> None:
         _joined()
         return result
 
-    init_process_group._locus = True
     c10d.init_process_group = torch.distributed.init_process_group = init_process_group
 
 

@@ -20,6 +20,8 @@ _COLLECTIVES = (
     "recv", "isend", "irecv", "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 
+_REFUSAL = "module must have its parameters and buffers on device"
+
 _wrapped: weakref.WeakKeyDictionary[Any, tuple[str, dict[str, Any]]] = weakref.WeakKeyDictionary()
 _stepped: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -39,6 +41,48 @@ def install(session: Any) -> None:
     hooks.on_load(functools.partial(session.safely, "a load", _after_load, session))
     hooks.on_move(functools.partial(session.safely, "a move", _after_move, session))
     register_optimizer_step_post_hook(lambda optimizer, *_: session.safely("a step", _after_step, session, optimizer))
+
+
+def install_replicas(session: Any) -> None:
+    """Looks at what DataParallel refuses: a module that is not on its first device."""
+    wrapper = torch.nn.DataParallel
+    forward = wrapper.forward
+
+    @functools.wraps(forward)
+    def noted_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return forward(self, *args, **kwargs)
+        except RuntimeError as error:
+            if _REFUSAL not in str(error) or not session.safely("DataParallel", _mend_replicas, session, self):
+                raise
+        return forward(self, *args, **kwargs)
+
+    wrapper.forward = noted_forward
+
+
+def _mend_replicas(session: Any, wrapped: Any) -> bool:
+    """A finding about what is not on the first device; then it is brought there. False: the program wants the error."""
+    if handlers.find_handler(None, RuntimeError)[0] == handlers.RAISE:
+        return False
+    home = torch.device("cuda", wrapped.device_ids[0])
+    module = wrapped.module
+    named = [(n, p, "parameter") for n, p in module.named_parameters()] + [(n, b, "buffer") for n, b in module.named_buffers()]
+    left = [entry for entry in named if entry[1].device != home]
+    if not left:
+        return False
+    use, kind = findings.here(4), type(module).__name__
+    if len(left) < len(named):
+        _report_scattered(session, module, left, home, use, "DataParallel")
+    else:
+        facts = findings.operand(left[0][1], left[0][0], left[0][2], True)
+        session.add_finding(findings.make(
+            "model-not-moved", f"DataParallel needs {kind} on {home}, its first device, but it is on {left[0][1].device}",
+            f"{kind} was never moved to {home}; DataParallel copies it from there to the other devices", use,
+            op="DataParallel", operands=[facts], culprit=findings.culprit_of(facts, str(home)),
+            notes=[f"move the module before it is wrapped: nn.DataParallel(model.to({str(home)!r}))"],
+        ))  # fmt: skip
+    _bring(module, home)
+    return True
 
 
 def _checked(session: Any, name: str, original: Any) -> Any:
@@ -124,7 +168,7 @@ def report_sharing(session: Any, device: str, sharing: list[int]) -> None:
     session.add_finding(findings.make(
         "shared-device", f"ranks {names} of one group all use {device}; NCCL wants a device for each rank",
         f'"cuda" is {device} in every process until torch.cuda.set_device() chooses another; {variable} is not used for it',
-        use, cause, op="collective", culprit={"name": device, "kind": "variable", "device": device}, ranks=sharing,
+        use, cause, op="collective", ranks=sharing,
         notes=['call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is put on a device'],
     ))  # fmt: skip
 
@@ -158,7 +202,7 @@ def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[s
     session.add_finding(findings.make(
         "shared-checkpoint", f"every rank loads {os.path.basename(str(path)) if isinstance(path, (str, os.PathLike)) else 'the checkpoint'} onto {device}",
         f"torch.load() without map_location puts {len(strangers)} tensors back on {device}, where they were saved; this rank's device is cuda:{own}",
-        use, op="load", culprit={"name": "checkpoint", "kind": "variable", "device": device, "expected_device": f"cuda:{own}"},
+        use, op="load",
         fixes=[fix], step=session.bridge.steps(),
     ))  # fmt: skip
 
@@ -213,20 +257,21 @@ def _report_scattered(session: Any, module: Any, left: list[Any], home: Any, use
     name, tensor, kind = left[0]
     facts = [findings.operand(t, n, k, True) for n, t, k in left[:4]]
     plural = "s" if len(left) > 1 else ""
+    where = "the CPU" if tensor.device.type == "cpu" else str(tensor.device)
     session.add_finding(findings.make(
-        "scattered-module", f"{wrapper} was given {type(module).__name__} with {len(left)} {kind}{plural} on the CPU and the rest on {home}",
-        f"{findings.listed(names)} {'were' if plural else 'was'} left on the CPU; the module must be on {home} as a whole", use,
+        "scattered-module", f"{wrapper} was given {type(module).__name__} with {len(left)} {kind}{plural} on {where} and the rest on {home}",
+        f"{findings.listed(names)} {'were' if plural else 'was'} left on {where}; the module must be on {home} as a whole", use,
         sources.definition(module, name), op=wrapper, operands=facts, culprit=findings.culprit_of(facts[0], str(home)),
         notes=[f"move the whole module right before it is wrapped: model.to({str(home)!r})"],
     ))  # fmt: skip
 
 
 def _bring(module: Any, home: Any) -> None:
-    """Goes on as if nothing had been left behind."""
+    """Goes on as if nothing had been left elsewhere."""
     for part in module.modules():
         for table in (part._parameters, part._buffers):
             for tensor in table.values():
-                if tensor is not None and tensor.device.type == "cpu":
+                if tensor is not None and tensor.device != home:
                     tensor.data = tensor.data.to(home)
 
 
@@ -240,7 +285,6 @@ def _after_move(session: Any, module: Any, device: str) -> None:
             "moved-after-wrapping", f"{type(wrapped.module).__name__} was moved to {device} after it was wrapped on {home}",
             f"DistributedDataParallel was made at {os.path.basename(place['file'])}:{place['line']}, with its buckets on {home}; "
             f"the parameters are on {device} from here on", use, op="to",
-            culprit={"name": type(wrapped.module).__name__, "kind": "variable", "device": device, "expected_device": home},
             notes=["move first, then wrap"],
         ))  # fmt: skip
         _wrapped[wrapped] = (device, place)
@@ -266,7 +310,7 @@ def _after_step(session: Any, optimizer: Any) -> None:
         session.add_finding(findings.make(
             "optimizer-before", f"{type(optimizer).__name__} stepped, but none of its parameters has a gradient",
             f"it was made from parameters that {type(module).__name__} no longer has: they were replaced since, and nothing is trained",
-            findings.here(5), made, op="step", culprit={"name": type(optimizer).__name__, "kind": "optimizer-state"},
+            findings.here(5), made, op="step",
             notes=["make the optimizer after the model is moved, wrapped or sharded"],
         ))  # fmt: skip
         return

@@ -20,6 +20,7 @@ _KEYS = struct.Struct("<QQH")
 _MAGIC = b"LOC1"
 
 RUNNING, ENDED = 0, 1
+_PLACE = ("file", "line", "column", "end_line", "end_column", "function")
 
 
 class Call(NamedTuple):
@@ -69,7 +70,7 @@ class Flight:
 
     def write(self, call: Call) -> None:
         text = json.dumps([call.group, call.name, call.shape, call.dtype, call.elements, call.root, call.reduction,
-                           [call.place["file"], call.place["line"], call.place["function"]]]).encode()  # fmt: skip
+                           [call.place[field] for field in _PLACE]]).encode()  # fmt: skip
         key = group_key(call.group)
         at = _offset(key, call.sequence)
         if len(text) > _SLOT - _KEYS.size:
@@ -89,7 +90,7 @@ class Flight:
             return None
         group, name, shape, dtype, elements, root, reduction, place = parts
         return Call(group, number, name, tuple(shape), dtype, elements, root, reduction,
-                    dict(zip(("file", "line", "function"), place)))  # fmt: skip
+                    dict(zip(_PLACE, place)))  # fmt: skip
 
     def has(self, key: int, number: int) -> bool:
         return _KEYS.unpack_from(self.memory, _offset(key, number))[:2] == (key, number)

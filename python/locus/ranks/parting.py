@@ -9,10 +9,9 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import weakref
 from typing import Any
 
-from locus import children, places, ranks
+from locus import children, places, ranks, source
 from locus.ranks import findings, flight
 
 _PATIENCE = 2.0
@@ -25,6 +24,12 @@ _FAMILY = {
 }
 
 
+_TYPES = {
+    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Int": "int32", "Long": "int64",
+    "Short": "int16", "Char": "int8", "Byte": "uint8", "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+}  # fmt: skip
+
+
 class Listener:
     """Hears of every collective of this process."""
 
@@ -33,8 +38,7 @@ class Listener:
         self.own: flight.Flight | None = None
         self.others: dict[int, flight.Flight] = {}
         self.members: dict[str, list[int]] = {}
-        self.groups: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.keys: dict[str, int] = {}
+        self.groups: dict[str, Any] = {}  # those with calls under way, by name
         self.places: dict[int, dict[str, Any]] = {}
         self.thread: threading.Thread | None = None
         self.stopped: dict[int, float] = {}
@@ -50,11 +54,13 @@ class Listener:
         """Ranks of a group use one device: a finding, and on with it."""
         from locus.ranks import devices
 
-        self.session.safely("a shared device", devices.report_sharing, self.session, device, self._global(group, sharing))
+        name = next((name for name, each in self.groups.items() if each is group), "")
+        numbers = self._global(name, group.size(), sharing)
+        self.session.safely("a shared device", devices.report_sharing, self.session, device, numbers)
         return True
 
     def _hear(self, group: Any, facts: dict[str, Any]) -> str:
-        self.groups.add(group)
+        self.groups[facts["group"]] = group
         if facts["name"] in ("send", "recv"):
             return ""
         call = flight.Call(facts["group"], facts["sequence"], facts["name"], facts["shape"], facts["dtype"],
@@ -62,7 +68,6 @@ class Listener:
         own = self._own()
         own.write(call)
         key = flight.group_key(call.group)
-        self.keys[call.group] = key
         for rank in self._members(call.group, facts["size"]):
             other = self._other(rank)
             if other is None or not other.has(key, call.sequence):
@@ -99,8 +104,9 @@ class Listener:
             self.members[group] = [rank for rank in everyone if rank != _rank()]
         return self.members[group]
 
-    def _global(self, group: Any, numbers: list[int]) -> list[int]:
-        everyone = sorted([*self._members(group.group_name if hasattr(group, "group_name") else "", group.size()), _rank()])
+    def _global(self, group: str, size: int, numbers: list[int]) -> list[int]:
+        """The global numbers of a group's ranks."""
+        everyone = sorted([*self._members(group, size), _rank()])
         return [everyone[number] for number in numbers if number < len(everyone)]
 
     def _other(self, rank: int) -> flight.Flight | None:
@@ -128,7 +134,7 @@ class Listener:
         self.session.add_finding(findings.make(
             "ranks-part-ways", message, "; ".join(words) + f": {_difference(both[0][1], both[1][1])}",
             _full(both[0][1].place), _full(both[1][1].place), op=call.name,
-            culprit={"name": f"collective {call.sequence}", "kind": "variable"}, ranks=[mine, rank],
+            ranks=sorted([mine, rank]),
             notes=[_advice(call, theirs)], step=self.session.bridge.steps(),
         ))  # fmt: skip
         return f"locus: {message}: {'; '.join(words)}"
@@ -141,28 +147,38 @@ class Listener:
                 return
 
     def _look(self) -> None:
-        pending = [(group, number) for group in list(self.groups) for number in group._pending() if number > 0]
+        pending = []
+        for name, group in list(self.groups.items()):
+            numbers = [number for number in group._pending() if number > 0]
+            if numbers:
+                pending.append((min(numbers), name))
+            else:
+                del self.groups[name]  # not held longer than needed: the program may be done with it
         own = self._own()
         since = own.header()[4]
         if not pending:
             if since:
                 own.write_header(_rank(), ranks.world(), flight.RUNNING)
-            return
-        group, number = min(pending, key=lambda entry: entry[1])
-        key = self.keys.get(group.group_name if hasattr(group, "group_name") else "", 0) or next(iter(self.keys.values()), 0)
+            return None
+        number, name = min(pending)
+        group, key = self.groups[name], flight.group_key(name)
         if own.header()[5:] != (key, number) or not since:
             own.write_header(_rank(), ranks.world(), flight.RUNNING, flight.now(), key, number)
-            return
+            return None
         if flight.now() - since < _PATIENCE:
-            return
+            return None
         call = own.read(key, number)
         if call is None:
-            return
-        missing = [rank for rank in self._members(call.group, group.size()) if not self._arrived(rank, key, number)]
-        for rank in missing:
-            why = self._why_missing(rank)
+            return None
+        for rank in self._members(call.group, group.size()):
+            theirs = other.read(key, number) if (other := self._other(rank)) is not None else None
+            if theirs is not None and not _fit(call, theirs):
+                self.reported = True
+                return group._give_up(self._report_mismatch(call, rank, theirs))
+            why = "" if self._arrived(rank, key, number) else self._why_missing(rank)
             if why:
                 return self._report_missing(group, call, rank, why)
+        return None
 
     def _arrived(self, rank: int, key: int, number: int) -> bool:
         other = self._other(rank)
@@ -240,7 +256,7 @@ def _fit(one: flight.Call, other: flight.Call) -> bool:
 
 
 def _words(call: flight.Call) -> str:
-    kind = f" of {call.dtype.lower()}{list(call.shape)}" if call.dtype else ""
+    kind = f" of {_TYPES.get(call.dtype, call.dtype.lower())}{list(call.shape)}" if call.dtype else ""
     root = f" with root {call.root}" if call.root >= 0 else ""
     return f"{call.name}(){kind}{root}"
 
@@ -268,7 +284,7 @@ def _at(place: dict[str, Any]) -> str:
 
 
 def _full(place: dict[str, Any]) -> dict[str, Any]:
-    return places.location(place["file"], place["line"], place["line"], -1, -1, place["function"])
+    return {**place, "text": source.line_text(place["file"], place["line"])}
 
 
 def install(session: Any) -> None:

@@ -81,7 +81,7 @@ def install(session: Any) -> None:
         try:
             backward(*args, **kwargs)
         except RuntimeError as error:
-            if _TWICE in str(error):
+            if _TWICE in str(error) and _depth == 1:  # a reentrant pass inside another raises through both
                 session.safely("ready twice", _report_twice, session, str(error))
             raise
         finally:
@@ -226,10 +226,10 @@ def _finding(
         notes.append(f"use {output} in the loss, or don't return it; static_graph=True where every step is like this one")
         cause = use
     elif branch is not None:
-        words = f"{shown} took no part in what forward() returned: {it} is used only under the `{branch['text'].strip()}` at {_file(branch)}:{branch['line']}, which this pass did not take".replace("them is", "they are")
+        words = f"{shown} took no part in what forward() returned: {it} is used only under the `{branch['condition']}` at {_file(branch)}:{branch['line']}, which this pass did not take".replace("them is", "they are")
         notes.append("find_unused_parameters=True, where steps or ranks take different branches")
         fixes = [sources.with_argument(made, "find_unused_parameters=True")]
-        cause = branch
+        cause = {key: value for key, value in branch.items() if key != "condition"}
     else:
         words = f"{shown} took no part in what forward() returned"
         notes.append(

@@ -89,12 +89,8 @@ def branch(module: Any, name: str) -> Location | None:
         if found is None:
             return None
         place = _place(file, found, f"{type(owner).__name__}.forward")
-        test = found.test
         place["end_line"], place["end_column"] = found.lineno, len(file.line(found.lineno))
-        if isinstance(found, ast.If):
-            place["text"] = file.line(found.lineno).strip().rstrip(":")
-        else:
-            place["text"] = f"if {file.flat(test)}"
+        place["condition"] = f"if {file.flat(found.test)}"
         return place
     except Exception:
         return None

@@ -1,0 +1,82 @@
+"""Distributed programs, each with one mistake, and mended: what is found, where, on which ranks. Nothing hangs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent.parent / "programs" / "distributed"
+BUGGY = sorted(PROGRAMS.glob("buggy/*.py"))
+MENDED = sorted(PROGRAMS.glob("mended/*.py"))
+CORRECT = sorted(PROGRAMS.glob("correct/*.py"))
+DEADLINE = 40
+
+
+def check(program, folder, path, ranks=2, devices=4, act="", steps=""):
+    """The report of a check of so many ranks, and what they printed."""
+    report = folder / "report.json"
+    result = program.call(
+        "rank_server:check", str(path), str(ranks), str(report), "30", str(devices), act, steps, deadline=DEADLINE
+    )
+    assert report.exists(), result.describe()
+    return json.loads(report.read_text()), result
+
+
+def marked(path):
+    return [number for number, line in enumerate(path.read_text().splitlines(), 1) if "# BUG" in line]
+
+
+def expected(path):
+    return re.match(r"# finds: (\S+)", path.read_text())[1]
+
+
+@pytest.mark.parametrize("path", BUGGY, ids=lambda path: path.stem)
+def test_the_mistake_is_found_once_and_blamed(program, tmp_path, path):
+    outcome, result = check(program, tmp_path, path)
+    findings = outcome["report"]["findings"]
+    assert [finding["reason"] for finding in findings] == [expected(path)], outcome["text"] + result.describe()
+    assert findings[0]["cause"]["line"] in marked(path), outcome["text"]
+    assert findings[0]["ranks"], outcome["text"]
+    assert not outcome["report"]["notes"], outcome["report"]["notes"]
+
+
+@pytest.mark.parametrize("path", MENDED + CORRECT, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_nothing_is_found_when_it_is_right(program, tmp_path, path):
+    outcome, result = check(program, tmp_path, path)
+    assert not outcome["report"]["findings"], outcome["text"]
+    assert outcome["codes"] == {"0": 0, "1": 0}, result.describe()
+    assert not outcome["report"]["notes"], outcome["report"]["notes"]
+    assert outcome["report"]["program"]["ranks"] == 2
+
+
+def test_four_ranks_are_one_report(program, tmp_path):
+    outcome, _ = check(program, tmp_path, PROGRAMS / "buggy" / "unused_layer.py", ranks=4)
+    (finding,) = outcome["report"]["findings"]
+    assert finding["ranks"] == [0, 1, 2, 3] and "spare.weight" in finding["why"]
+
+
+WAITING = """
+import os, time, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+value = torch.ones(1, device="cuda")
+dist.all_reduce(value)
+if rank == 1:
+    open(os.environ["TEST_READY"], "w").close()
+    time.sleep(60)
+dist.all_reduce(value)
+"""
+
+
+@pytest.mark.parametrize("act, word", [("kill:1", "SIGKILL"), ("stop:1", "stopped")])
+def test_a_rank_that_dies_or_stops_is_named(program, tmp_path, act, word):
+    path = tmp_path / "waiting.py"
+    path.write_text(WAITING)
+    outcome, result = check(program, tmp_path, path, act=act)
+    (finding,) = outcome["report"]["findings"]
+    assert finding["reason"] == "rank-missing" and finding["ranks"] == [0], outcome["text"]
+    assert "rank 1" in finding["message"] and "collective 2" in finding["message"] and word in finding["why"], finding
+    assert finding["uses"][0]["line"] == 11 and finding["cause"]["line"] == 7, finding
+    assert outcome["seconds"] < 20
