@@ -86,7 +86,7 @@ std::pair<ScalarType, ReduceOp> reducible(const char* name, const Tensor& tensor
   switch (type) {
     case at::kComplexFloat:
     case at::kComplexDouble:
-      TORCH_CHECK(c10d::isComplexViewAsRealAllowed(how), name, " does not support this reduction on complex tensors");
+      TORCH_CHECK(op == ReduceOp::SUM || op == ReduceOp::AVG || op == ReduceOp::PREMUL_SUM, name, " does not support this reduction on complex tensors");
       return {type == at::kComplexFloat ? at::kFloat : at::kDouble, how};
     case at::kBool:  // NCCL adds truth values by taking the larger
       TORCH_CHECK_TYPE(op != ReduceOp::AVG, "Cannot use ReduceOp.AVG with boolean inputs");

@@ -80,3 +80,47 @@ def test_a_rank_that_dies_or_stops_is_named(program, tmp_path, act, word):
     assert "rank 1" in finding["message"] and "collective 2" in finding["message"] and word in finding["why"], finding
     assert finding["uses"][0]["line"] == 11 and finding["cause"]["line"] == 7, finding
     assert outcome["seconds"] < 20
+
+
+def test_the_losses_are_those_of_gloo_on_the_cpu(program, tmp_path):
+    path = PROGRAMS / "correct" / "training.py"
+    printed = []
+    for device in ("cuda", "cpu"):
+        report = tmp_path / f"{device}.json"
+        result = program.call(
+            "rank_server:check", str(path), "2", str(report), env={"TEST_DEVICE": device}, deadline=DEADLINE
+        )
+        printed.append([line for line in result.stdout.splitlines() if line.startswith("epoch")])
+    assert len(printed[0]) == 3 and printed[0] == printed[1]
+
+
+REFUSED = """
+import os, torch, torch.distributed as dist
+from torch import nn
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+def refused(action):
+    try:
+        action()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return "accepted"
+x = torch.ones(4, 4, device="cuda")
+if rank == 0:
+    print(refused(lambda: dist.all_reduce(x.t()[1:])))
+    print(refused(lambda: dist.all_reduce(x.short())))
+    print(refused(lambda: dist.all_reduce(x.to_sparse())))
+    print(refused(lambda: dist.all_reduce(x, op=dist.ReduceOp.BAND)))
+    print(refused(lambda: nn.SyncBatchNorm(4).cuda()(x)))
+dist.destroy_process_group()
+"""
+
+
+def test_what_nccl_refuses_is_refused(program, tmp_path):
+    path = tmp_path / "refused.py"
+    path.write_text(REFUSED)
+    outcome, result = check(program, tmp_path, path)
+    lines = result.stdout.splitlines()
+    for words, line in zip(("contiguous", "not supported", "sparse", "BAND", "not simulated"), lines, strict=True):
+        assert words in line, result.describe()

@@ -1,0 +1,100 @@
+"""`locus check --nproc` and torchrun on the real command line: bad input, one report of all ranks, nobody left behind."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+LOCUS = [sys.executable, "-m", "locus"]
+PROGRAMS = Path(__file__).parent.parent / "programs" / "distributed"
+
+
+def run(*arguments, cwd, env=None, timeout=50):
+    return subprocess.run(
+        [*LOCUS, *arguments], cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--nproc", "0"], "--nproc 0 is not a number of ranks"),
+        (["--nproc", "two"], "--nproc two is not a number of ranks"),
+        (["--nproc", "4", "--devices", "2"], "--nproc 4 needs a device for each rank, but --devices is 2"),
+        (["--nproc", "2", "--real"], "--nproc simulates a device for each rank"),
+    ],
+)
+def test_bad_input_is_named(tmp_path, arguments, words):
+    script = tmp_path / "train.py"
+    script.write_text("print('ran')\n")
+    result = run("check", *arguments, str(script), cwd=tmp_path)
+    assert result.returncode == 2 and words in result.stderr and "ran" not in result.stdout, result.stderr
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    result = run("check", "--nproc", "2", "nosuch.py", cwd=tmp_path)
+    assert result.returncode == 2 and "nosuch.py" in result.stderr
+
+
+def test_a_port_in_use(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("print('ran')\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = run("check", "--nproc", "2", str(script), cwd=tmp_path, env={"MASTER_PORT": port})
+    assert result.returncode == 2 and f"MASTER_PORT={port} can't be used" in result.stderr
+
+
+def ranks_of(folder):
+    """The processes that run in a folder of ours."""
+    found = []
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if name.isdecimal() and os.readlink(f"/proc/{name}/cwd") == str(folder) and int(name) != os.getpid():
+                found.append(int(name))
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nobody_is_left_behind(tmp_path, how):
+    script = tmp_path / "train.py"
+    script.write_text("import os, time\nopen(os.environ['RANK'], 'w').close()\ntime.sleep(100)\n")
+    check = subprocess.Popen([*LOCUS, "check", "--nproc", "2", str(script)], cwd=tmp_path, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not all((tmp_path / rank).exists() for rank in "01"):
+        assert time.monotonic() < deadline and check.poll() is None
+        time.sleep(0.05)
+    check.send_signal(how)
+    check.communicate(timeout=30)
+    while ranks_of(tmp_path):
+        assert time.monotonic() < deadline, "a rank has outlived the check"
+        time.sleep(0.05)
+
+
+def test_a_script_that_never_initialises(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("print('ran', flush=True)\n")
+    result = run("check", "--nproc", "2", str(script), cwd=tmp_path)
+    assert result.returncode == 2 and "init_process_group" in result.stderr and result.stdout.count("ran") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["--nproc", "2"], ["torchrun", "--nproc-per-node", "2"]], ids=["nproc", "torchrun"])
+def test_one_report_of_all_ranks(tmp_path, command):
+    script = PROGRAMS / "buggy" / "unused_layer.py"
+    report = tmp_path / "report.json"
+    env = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])), "OMP_NUM_THREADS": "1"}
+    result = run("check", "--json", str(report), *command, str(script), cwd=tmp_path, env=env)
+    assert result.returncode == 1, result.stderr
+    (finding,) = json.loads(report.read_text())["findings"]
+    assert finding["reason"] == "unfinished-reduction" and finding["ranks"] == [0, 1]
+    assert result.stderr.count("error[LOC022]") == 1
