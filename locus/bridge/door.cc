@@ -258,6 +258,20 @@ struct SiteScope {
   engine::SiteId outer;
 };
 
+struct InsideComposite {
+  InsideComposite() { t_composites += 1; }
+  ~InsideComposite() { t_composites -= 1; }
+};
+
+/// The call itself. What was moved may have left the card for the host: then PyTorch chooses the kernel anew.
+void go_on(const c10::OperatorHandle& op, DispatchKeySet next, Stack* stack, bool moved) {
+  if (moved) {
+    op.callBoxed(stack);
+  } else {
+    op.redispatchBoxed(next, stack);
+  }
+}
+
 void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const DispatchKeySet next = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kCheckKey);
   if (t_reporting) {
@@ -291,8 +305,12 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   SiteScope site(current_site());
   Violation violation;
+  bool moved = false;
   if (judging) {
-    if (plan.tensors > 1 && find_violation(call, &violation)) report_and_move(call, violation);
+    if (plan.tensors > 1 && find_violation(call, &violation)) {
+      report_and_move(call, violation);
+      moved = real;
+    }
     if (plan.generator >= 0) check_generator(call);
     check_pending(call);
   }
@@ -301,19 +319,13 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const uint64_t sequence = at::sequence_number::peek();
   if (real && (plan.moves || plan.copies || plan.synchronises)) {
     const RealCrossing crossing(call);
-    op.redispatchBoxed(next, stack);
+    go_on(op, next, stack, moved);
     crossing.note(*stack);
   } else if (reopened) {
-    t_composites += 1;
-    try {
-      op.redispatchBoxed(next, stack);
-    } catch (...) {
-      t_composites -= 1;
-      throw;
-    }
-    t_composites -= 1;
+    const InsideComposite inside;
+    go_on(op, next, stack, moved);
   } else {
-    op.redispatchBoxed(next, stack);
+    go_on(op, next, stack, moved);
   }
   const uint64_t after = at::sequence_number::peek();
   if (after != sequence) note_forward_site(sequence, after, t_site);
