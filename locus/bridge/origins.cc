@@ -81,6 +81,7 @@ std::uint32_t find_code(const void* code) noexcept {
 
 bool is_user_file(const char* file) {
   if (file[0] == '<' && std::strncmp(file, "<frozen", 7) == 0) return false;
+  if (std::strcmp(file, "<shim>") == 0) return false;  // the interpreter's own step into a function, from 3.12 on
   for (const auto& folder : g_library_folders) {
     if (std::strncmp(file, folder.c_str(), folder.size()) == 0) return false;
   }
