@@ -72,6 +72,13 @@ def moved_modules() -> list[Any]:
     return list(_moves.keys())
 
 
+def is_optimized(parameters: list[Any]) -> bool:
+    """Whether an optimizer that lives has any of these parameters."""
+    wanted = {id(p) for p in parameters}
+    groups = [group for optimizer in list(_built) for group in optimizer.param_groups]
+    return any(id(p) in wanted for group in groups for p in group["params"])
+
+
 def moves_of(module: Any) -> tuple[dict[str, Any] | None, str | None]:
     """(LOC, device) of the last move that reached a module: its own, or that of a module around it."""
     last: tuple[int, str, tuple[Any, ...]] | None = None

@@ -23,6 +23,7 @@ _COLLECTIVES = (
 _REFUSAL = "module must have its parameters and buffers on device"
 
 _wrapped: weakref.WeakKeyDictionary[Any, tuple[str, dict[str, Any]]] = weakref.WeakKeyDictionary()
+_moved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _stepped: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -276,18 +277,28 @@ def _bring(module: Any, home: Any) -> None:
 
 
 def _after_move(session: Any, module: Any, device: str) -> None:
-    """A wrapped module that is moved elsewhere leaves its buckets behind."""
-    for wrapped, (home, place) in list(_wrapped.items()):
-        if device == home or not (module is wrapped or any(part is module for part in wrapped.modules())):
-            continue
-        use = findings.here(5)
+    """Remembers that a wrapped module was moved: harmless, to save it for one, until it is used again."""
+    for wrapped, (home, _) in list(_wrapped.items()):
+        if device != home and (module is wrapped or any(part is module for part in wrapped.modules())):
+            _moved[wrapped] = findings.here(5)
+
+
+def before_forward(session: Any, wrapped: Any) -> None:
+    """A wrapped module that was moved elsewhere has left its buckets behind."""
+    if wrapped not in _moved or not torch.is_grad_enabled():
+        return
+    cause = _moved.pop(wrapped)
+    home, place = _wrapped[wrapped]
+    device = str(next(wrapped.module.parameters()).device)
+    if device != home:
         session.add_finding(findings.make(
             "moved-after-wrapping", f"{type(wrapped.module).__name__} was moved to {device} after it was wrapped on {home}",
             f"DistributedDataParallel was made at {os.path.basename(place['file'])}:{place['line']}, with its buckets on {home}; "
-            f"the parameters are on {device} from here on", use, op="to",
+            f"the parameters were moved to {device} at {os.path.basename(cause['file'])}:{cause['line']}",
+            findings.here(4), cause, op="forward",
             notes=["move first, then wrap"],
         ))  # fmt: skip
-        _wrapped[wrapped] = (device, place)
+        _wrapped[wrapped] = (device, place)  # said once
 
 
 def _after_step(session: Any, optimizer: Any) -> None:
@@ -304,12 +315,13 @@ def _after_step(session: Any, optimizer: Any) -> None:
         theirs = [p for p in module.parameters() if p.requires_grad]
         if not theirs or any(id(p) in known for p in theirs) or not any(p.grad is not None for p in theirs):
             continue
-        if sorted(tuple(p.shape) for p in theirs) != shapes:
+        if sorted(tuple(p.shape) for p in theirs) != shapes or hooks.is_optimized(theirs):
             continue
         made = hooks.optimizer_place(optimizer)
         session.add_finding(findings.make(
             "optimizer-before", f"{type(optimizer).__name__} stepped, but none of its parameters has a gradient",
-            f"it was made from parameters that {type(module).__name__} no longer has: they were replaced since, and nothing is trained",
+            f"none of its parameters is one of {type(module).__name__}'s, whose gradients no optimizer uses: it was made before the "
+            "model was copied, wrapped or sharded, and nothing is trained",
             findings.here(5), made, op="step",
             notes=["make the optimizer after the model is moved, wrapped or sharded"],
         ))  # fmt: skip

@@ -14,9 +14,11 @@ import time
 import zlib
 from typing import Any, NamedTuple
 
-_SLOTS, _SLOT, _HEADER = 1024, 512, 256
+_SLOTS, _SLOT, _GROUPS = 1024, 512, 256
+_HEADER = 256 + _GROUPS * 16
 _HEAD = struct.Struct("<4sIiiIdQQ")  # magic, pid, rank, world, state, waiting since, waiting group, waiting number
 _KEYS = struct.Struct("<QQH")
+_LAST = struct.Struct("<QQ")  # a group, its highest number
 _MAGIC = b"LOC1"
 
 RUNNING, ENDED = 0, 1
@@ -77,6 +79,17 @@ class Flight:
             text = b""
         self.memory[at + _KEYS.size : at + _KEYS.size + len(text)] = text
         _KEYS.pack_into(self.memory, at, key, call.sequence, len(text))  # last: whoever finds the number finds the text
+        place = self._place_of(key)
+        if place is not None:
+            _LAST.pack_into(self.memory, place, key, call.sequence)
+
+    def _place_of(self, key: int) -> int | None:
+        """Where a group's highest number is kept; None when there are more groups than places."""
+        for step in range(_GROUPS):
+            place = 256 + (key + step) % _GROUPS * _LAST.size
+            if _LAST.unpack_from(self.memory, place)[0] in (0, key):
+                return place
+        return None
 
     def read(self, key: int, number: int) -> Call | None:
         """The call with that number in a group, where the rank has made it and not many more since."""
@@ -97,12 +110,8 @@ class Flight:
 
     def last(self) -> dict[int, int]:
         """The highest number of each group."""
-        highest: dict[int, int] = {}
-        for at in range(_HEADER, _HEADER + _SLOTS * _SLOT, _SLOT):
-            key, number, length = _KEYS.unpack_from(self.memory, at)
-            if length and number > highest.get(key, 0):
-                highest[key] = number
-        return highest
+        entries = (_LAST.unpack_from(self.memory, 256 + number * _LAST.size) for number in range(_GROUPS))
+        return {key: number for key, number in entries if key}
 
 
 def process_state(pid: int) -> str:

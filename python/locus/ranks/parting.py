@@ -250,7 +250,8 @@ def _name(group: Any) -> str:
 def _fit(one: flight.Call, other: flight.Call) -> bool:
     if _FAMILY.get(one.name, one.name) != _FAMILY.get(other.name, other.name) or one.dtype != other.dtype:
         return False
-    if one.elements >= 0 and other.elements >= 0 and one.elements != other.elements:
+    uneven = one.name in ("gather", "scatter") or min(one.elements, other.elements) < 0
+    if not uneven and one.elements != other.elements:
         return False
     return one.root == other.root and one.reduction == other.reduction
 

@@ -68,6 +68,7 @@ def install(session: Any) -> None:
     def noted_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _states.get(self) is not None:
             session.safely("forward of DistributedDataParallel", _settle, session)
+            session.safely("forward of DistributedDataParallel", devices.before_forward, session, self)
         output = forward(self, *args, **kwargs)
         state = _states.get(self)
         if state is not None:

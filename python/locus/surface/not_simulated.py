@@ -66,7 +66,6 @@ NOT_SIMULATED: dict[str, str] = {
     "torch.cuda.gds.gds_deregister_buffer": _STORAGE,
     "torch.cuda.gds.GdsFile": _STORAGE,
     "torch.cuda.nccl.*": _COLLECTIVE,
-    "torch.cuda.nccl.version": _COLLECTIVE,
     "torch.cuda.nccl.unique_id": _COLLECTIVE,
     "torch.cuda.nccl.init_rank": _COLLECTIVE,
     "torch.UntypedStorage._share_cuda_": _SHARING,

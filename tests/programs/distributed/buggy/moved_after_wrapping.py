@@ -14,4 +14,5 @@ torch.manual_seed(0)
 net = nn.Linear(4, 2).to(f"cuda:{rank}")
 model = DistributedDataParallel(net)
 model.to(f"cuda:{rank + 2}")  # BUG
+model(torch.randn(8, 4, device=net.weight.device)).pow(2).mean().backward()
 dist.destroy_process_group()
