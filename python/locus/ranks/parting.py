@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from typing import Any
 
@@ -39,7 +40,7 @@ class Listener:
         self.others: dict[int, flight.Flight] = {}
         self.members: dict[str, list[int]] = {}
         self.groups: dict[str, Any] = {}  # those with calls under way, by name
-        self.places: dict[int, dict[str, Any]] = {}
+        self.places: dict[Any, dict[str, Any]] = {}  # by code and instruction
         self.thread: threading.Thread | None = None
         self.stopped: dict[int, float] = {}
         self.reported = False
@@ -116,15 +117,17 @@ class Listener:
 
     def _place(self) -> dict[str, Any]:
         """The program's line that made the call; in a backward pass, the one that called backward()."""
-        site = self.session.bridge.current_site() if threading.current_thread() is threading.main_thread() else 0
-        if site and site in self.places:
-            return self.places[site]
-        users = places.user_frames(places.frames_here())
-        place = places.frame_location(users[0]) if users else places.unknown_location()
-        places.release_locals(users)
-        if site and len(self.places) < 4096:
-            self.places[site] = place
-        return place
+        frame = _user_frame(sys._getframe(1))
+        if frame is None:  # a thread of autograd's: the program waits in its own
+            frame = _user_frame(sys._current_frames().get(threading.main_thread().ident or 0))
+        if frame is None:
+            return places.unknown_location()
+        key = (frame.f_code, frame.f_lasti)
+        if key not in self.places:
+            if len(self.places) >= 4096:
+                self.places.clear()
+            self.places[key] = places.frame_location(frame)
+        return self.places[key]
 
     def _report_mismatch(self, call: flight.Call, rank: int, theirs: flight.Call) -> str:
         mine = _rank()
@@ -236,6 +239,12 @@ def missing_finding(
         _full(call.place), _full(last.place) if last else None, op=call.name,
         culprit={"name": f"rank {rank}", "kind": "variable"}, ranks=waiting,
     )  # fmt: skip
+
+
+def _user_frame(frame: Any) -> Any:
+    while frame is not None and not places.is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def _rank() -> int:

@@ -237,8 +237,7 @@ def _finding(
             f"use {it} in forward(), or take {it} out of the module; or freeze {it} before wrapping "
             f"(requires_grad_(False) before {wrapped_at})"
         )
-        if state.backwards <= 1 and not state.reported:
-            notes.append("static_graph=True, where every step leaves out the same parameters; else find_unused_parameters=True")
+        notes.append("static_graph=True will do, too, where every step leaves out the same parameters")
     parameter = state.parameters[numbers[0]]
     facts = [
         findings.operand(state.parameters[number], name, "parameter", True) for number, name in zip(numbers[:4], names)
