@@ -487,11 +487,10 @@ def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | No
         if owner is not values.MISSING:
             trees += [(f, tree, f"self.{attribute}") for f, tree in class_trees(owner)]
     for file, scope, target in trees:
-        made = [n for n in ast.walk(scope) if isinstance(n, ast.Assign) and len(n.targets) == 1]
-        made = [n for n in made if ast.unparse(n.targets[0]) == target]
-        if len(made) != 1 or isinstance(made[0].value, (ast.Constant, ast.List, ast.Dict, ast.Tuple)):
+        made = [value for bound, value in rewriting.bindings(scope) if ast.unparse(bound) == target]
+        if len(made) != 1 or isinstance(made[0], (ast.Constant, ast.List, ast.Dict, ast.Tuple)):
             continue
-        value = made[0].value
+        value = made[0]
         if isinstance(value, ast.Call) and histories.called_name(value) in ("to", "cuda", "cpu"):
             continue
         return append_call(file, value, f".to({device_text.write(file, value, request.device, request.users)})")

@@ -30,6 +30,9 @@ WITHOUT_DEVICE = {
 }  # fmt: skip
 
 
+RANDOM = {"normal", "rand", "randint", "randn", "randperm", "rand_like", "randn_like", "randint_like"}
+"""Factories whose numbers depend on where they are drawn: a device of their own would change the program's results."""
+
 GATHERING = {"sum", "stack", "cat", "concat", "hstack", "vstack", "max", "min"}
 """Functions that put the results of one expression together."""
 
@@ -73,7 +76,7 @@ def device_argument(file: source.Source, call: ast.Call, words: str) -> Edit | N
         return file.edit([Change.replace(given.value, words)])
     if name == "Generator" and call.args:
         return file.edit([Change.replace(call.args[0], words)])
-    if name in WITHOUT_DEVICE:
+    if name in WITHOUT_DEVICE or (name in RANDOM and not _draws_on_devices(file)):
         return append_call(file, call, f".to({words})")
     return add_argument(file, call, f"device={words}") if name in FACTORIES else None
 
@@ -88,6 +91,19 @@ def without_cuda(file: source.Source, line: int) -> Edit | None:
             start = Change.after(node.func.value, "")
             changes.append(Change(start.line, start.column, node.end_lineno, node.end_col_offset, ""))
     return file.edit(changes) if len(changes) == 1 and changes[0].line == changes[0].end_line == line else None
+
+
+def _draws_on_devices(file: source.Source) -> bool:
+    """Whether a program draws its random numbers on devices, rather than on the CPU and then moves them."""
+    drawn = moved = 0
+    for node in ast.walk(file.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if histories.called_name(node) in RANDOM:
+            drawn += any(keyword.arg == "device" for keyword in node.keywords)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+            moved += isinstance(node.func.value, ast.Call) and histories.called_name(node.func.value) in RANDOM
+    return drawn > moved
 
 
 def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
@@ -148,6 +164,21 @@ def nn_name(file: source.Source) -> str:
                 if alias.name == "nn":
                     return alias.asname or "nn"
     return "torch.nn"
+
+
+def bindings(scope: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """(target, value) of the assignments in a scope; those of `a, b = f(), g()` one by one."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield node.target, node.value
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        target, value = node.targets[0], node.value
+        pairs = isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List))
+        if pairs and len(target.elts) == len(value.elts):
+            yield from zip(target.elts, value.elts)
+        else:
+            yield target, value
 
 
 def moves_itself(statement: ast.stmt) -> bool:
