@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -153,11 +154,25 @@ def synchronize(request: Request) -> Edit | None:
 def factory_device(request: Request) -> Edit | None:
     """`torch.zeros(3)` -> `torch.zeros(3, device=device)`."""
     if isinstance(request.tensor, torch.Generator):
-        return None
+        return _draw_there(request)
     file, call = _creation(request)
     if call is not None:
         return device_argument(file, call, request.words(file, call))
     return _move_where_made(request)
+
+
+def _draw_there(request: Request) -> Edit | None:
+    """`torch.randperm(n, generator=g)` -> `torch.randperm(n, generator=g, device=g.device)`: drawn where g is."""
+    use = request.use
+    call = use.node if use is not None else None
+    if not isinstance(call, ast.Call) or histories.called_name(call) not in rewriting.FACTORIES or use.file is None:
+        return None
+    given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+    if given is None or any(k.arg == "device" for k in call.keywords):
+        return None
+    simple = isinstance(given, (ast.Name, ast.Attribute))
+    words = f"{use.file.flat(given)}.device" if simple else f'"{request.facts["device"]}"'
+    return add_argument(use.file, call, f"device={words}")
 
 
 def _move_where_made(request: Request) -> Edit | None:
@@ -468,13 +483,18 @@ def _move_root(request: Request) -> Edit | None:
     holder = match.way.holder
     parts = [part for part in holder.path.split(".") if part]
     # A whole that has been moved before is not what is missing; the part was added later.
-    moved = hooks.moves_of(holder.root)[0] is not None
+    # Nor is a whole whose parts have been put on devices one by one.
+    moved = hooks.moves_of(holder.root)[0] is not None or _has_parts_on_cuda(holder.root)
     names_ = [".".join([holder.root_name, *parts[:count]]) for count in range(len(parts), -1, -1)]
     for name in names_[:-1] if moved else [holder.root_name]:
         edit = _move_made(request, name, request.frames[match.frame])
         if edit is not None:
             return edit
     return None
+
+
+def _has_parts_on_cuda(module: Any) -> bool:
+    return any(parameter.is_cuda for parameter in itertools.islice(module.parameters(), 1000))
 
 
 def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | None:
@@ -498,7 +518,7 @@ def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | No
 
 
 # Cases that are not about one tensor being elsewhere than the others.
-_ONLY = {"host-access": ("cpu_numpy",), "read-too-early": ("synchronize",), "generator": ("generator_device",)}
+_ONLY = {"host-access": ("cpu_numpy",), "read-too-early": ("synchronize",), "generator": ("generator_device", "factory_device")}
 
 _MAKERS: dict[str, Callable[[Request], Edit | None]] = {
     make.__name__: make

@@ -15,6 +15,9 @@ from locus import patches, source
 from locus.patches import Edit
 from locus.spare import Rerun
 
+MENDED_BY_OTHERS = "mended by the edits of the other findings"
+"""The note of a finding that needs no edit of its own."""
+
 _MAX_RUNS = 16
 _MAX_LAYERS = 4
 
@@ -69,7 +72,7 @@ class Outcome:
         findings = []
         for candidate in self.candidates:
             finding = dict(candidate.finding)
-            if candidate.verified:
+            if candidate.verified:  # without an edit of its own where those of others are enough
                 notes = {edit["line"]: edit["note"] for edit in candidate.edits[:1]}
                 finding["fixes"] = [
                     {**hunk, "verified": True, "note": notes.get(hunk["line"], "")}
@@ -77,6 +80,8 @@ class Outcome:
                     for hunk in each
                     if any(file == path and patches.covers(hunk, line) for file, line in candidate.touched)
                 ]
+            if candidate.verified and not candidate.touched:
+                finding["notes"] = [*finding["notes"], MENDED_BY_OTHERS]
             if candidate.layer:
                 finding["notes"] = [*finding["notes"], "it showed when the other findings were mended"]
             findings.append(finding)
@@ -98,6 +103,9 @@ def verify(
     candidates = [Candidate(finding, _edits(finding, offers, files)) for finding in findings]
     search = _Search(report, files, rerun)
     state = search.settle(candidates)
+    if state.rerun is not None:
+        # What had no edit of its own may be gone with those of the others.
+        _accept([c for c in candidates if not c.verified and not search.remains(c, state)])
     outcome = Outcome(candidates + search.shown, files, state.texts, changed, search.runs)
     for candidate in outcome.candidates:
         if any(source.path_of(fix["file"]) in changed for fix in candidate.finding["fixes"]):
@@ -130,14 +138,35 @@ class _Search:
                 candidate.touched = [(candidate.edit["file"], candidate.edit["line"])]
             if not failure and not self._troubles(state, tried):
                 _accept(tried)
-                return state
+                return self._trim(state, tried)
             if not failure:
                 # Nothing broke; what is still found may be mended on top.
                 deeper = self._go_deeper(state, tried)
                 if deeper is not None:
                     return deeper
+                if self.exit and not state.rerun.exit and not any(self.remains(c, state) for c in tried):
+                    # The program had ended with an error and now comes to its end: what it finds there was not seen
+                    # before, and is no fault of the edits.
+                    _accept(tried)
+                    self.shown = [self._mapped(Candidate(f, [], 1), state) for f in self._troubles(state, tried)]
+                    return state
             self._exchange(state, tried, made, failure)
         return State(self.files, {}, None)
+
+    def _trim(self, state: State, tried: list[Candidate]) -> State:
+        """Leaves out edits of places where a mistake only hurts, where those of causes are enough."""
+        ranks = sorted({_rank(candidate) for candidate in tried})
+        for rank in ranks[:-1]:
+            few = [c for c in tried if _rank(c) <= rank]
+            merged, made = self._merge(few, self.files)
+            if merged.texts == state.texts or self.runs >= _MAX_RUNS:
+                continue
+            smaller = self._run(self.files, merged)
+            if not self._failure(smaller) and not self._troubles(smaller, tried):
+                for candidate in tried:
+                    candidate.touched = candidate.touched if candidate in made else []
+                return smaller
+        return state
 
     # -- one run
 
@@ -174,7 +203,7 @@ class _Search:
         found = state.rerun.report["findings"]
         return [f for f in found if not any(self._same(f, known, state) for known in untried)]
 
-    def _remains(self, candidate: Candidate, state: State) -> bool:
+    def remains(self, candidate: Candidate, state: State) -> bool:
         return any(self._same(finding, candidate.finding, state) for finding in state.rerun.report["findings"])
 
     def _same(self, found: dict[str, Any], known: dict[str, Any], state: State) -> bool:
@@ -231,11 +260,12 @@ class _Search:
         finding = dict(candidate.finding)
         finding["cause"] = {**finding["cause"], "line": self._line(finding["cause"], state)}
         finding["uses"] = [{**use, "line": self._line(use, state)} for use in finding["uses"]]
+        finding["fixes"] = [{**fix, "line": self._line(fix, state)} for fix in finding["fixes"]]
         return Candidate(finding, candidate.edits[:1], candidate.layer)
 
     def _exchange(self, state: State, tried: list[Candidate], made: list[Candidate], failure: str) -> None:
         """Takes other edits where the ones that were tried are at fault."""
-        suspects = [] if failure else [c for c in made if self._remains(c, state)]
+        suspects = [] if failure else [c for c in made if self.remains(c, state)]
         if not suspects and state.rerun.report is not None:
             suspects = [c for c in made if self._is_near(c, state)]
         if not suspects and len(made) > 1:
@@ -267,6 +297,13 @@ class _Search:
             if self._failure(state):
                 bad += done if len(done) == 1 else self._bisect(done)
         return bad
+
+
+def _rank(candidate: Candidate) -> int:
+    """0: a whole model, 1: where one tensor was made or kept, 2: a place where it hurts."""
+    return {"model-not-moved": 0, "handoff-missing": 2, "index": 2, "gradient": 2, "other": 2}.get(
+        candidate.finding["reason"], 1
+    )
 
 
 def _accept(candidates: list[Candidate]) -> None:

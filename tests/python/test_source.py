@@ -133,12 +133,12 @@ EDITS = {
     ),
     "factory_device for a bare call": (
         """
-        t = torch.rand(())[None].expand(4)
+        t = torch.ones(())[None].expand(4)
         x + t
         """,
         "factory_device",
-        "t = torch.rand(())[None].expand(4)",
-        "t = torch.rand((), device=x.device)[None].expand(4)",
+        "t = torch.ones(())[None].expand(4)",
+        "t = torch.ones((), device=x.device)[None].expand(4)",
     ),
     "assign_to": (
         """

@@ -121,10 +121,15 @@ def _show(outcome: Any, arguments: argparse.Namespace, written: list[tuple[str, 
     lines = []
     for candidate in outcome.candidates:
         finding = candidate.finding
-        tag = "verified" if candidate.verified else "suggested" if finding["fixes"] else "no edit"
+        if candidate.verified:
+            tag = "verified" if candidate.touched else "mended"
+        else:
+            tag = "suggested" if finding["fixes"] else "no edit"
         place = f"{_relative(finding['cause']['file'], folder)}:{finding['cause']['line']}"
         name = finding["culprit"]["name"] or finding["culprit"]["expression"] or finding["op"]
         lines.append(f"{tag:<9}  {finding['code']}  {place}  {name} ({finding['reason']})")
+        if tag == "mended":
+            lines.append(f"{'':9}  {'':6}  by the edits of the others")
         if not candidate.verified:
             lines.append(f"{'':9}  {'':6}  {candidate.why}")
             for fix in finding["fixes"]:
