@@ -19,7 +19,7 @@ from locus import overlay
 from locus.errors import UsageError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
+INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
 
 
 class Target(NamedTuple):
@@ -44,7 +44,7 @@ def run(target: Target, ends_quietly: type[BaseException] | tuple[()] = ()) -> i
         return 0
     except BaseException as error:
         _show(error)
-        return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 

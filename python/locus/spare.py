@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -40,7 +41,9 @@ class Spare:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         _flush()
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # libraries have threads that wait; none of them holds a lock now
+            self.pid = os.fork()
         if self.pid == 0:
             os.close(self._requests)
             os.close(self._answers)

@@ -66,7 +66,7 @@ def observe(arguments: argparse.Namespace) -> Observed:
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     outputs = reports.outputs(arguments)
-    from locus.session import Session, StopAfterSteps
+    from locus.session import Session
 
     if nproc is not None:
         return _observe_ranks(nproc, target, arguments, options, limit, outputs)
@@ -81,6 +81,22 @@ def observe(arguments: argparse.Namespace) -> Observed:
     _prepare_devices(arguments, options)
     session = Session(target.name, target.arguments, limit)
     session.offers = [] if verifier is not None else None
+    exit_code = run_watched(session, target)
+    report = session.json(exit_code)
+    outcome = None
+    if verifier is not None:
+        try:
+            if exit_code != runner.INTERRUPTED:
+                report, outcome = verifier.verify(session, report)
+        finally:
+            verifier.close()
+    return Observed(report, outputs, exit_code, session.finding_count(), outcome)
+
+
+def run_watched(session: Any, target: runner.Target) -> int:
+    """Runs the program under a session, with the processes that it starts; its exit code."""
+    from locus.session import StopAfterSteps
+
     session.start()
     with children.gathering() as folder:
         children.follow(session)
@@ -97,14 +113,7 @@ def observe(arguments: argparse.Namespace) -> Observed:
             raise SystemExit(exit_code)  # forked by the program, and come out here: the parent reports
         ranks.judge(session, folder)
         children.take_in(session.bridge, folder)
-    report = session.json(exit_code)
-    outcome = None
-    if verifier is not None:
-        try:
-            report, outcome = verifier.verify(session, report)
-        finally:
-            verifier.close()
-    return Observed(report, outputs, exit_code, session.finding_count(), outcome)
+    return exit_code
 
 
 def _observe_ranks(

@@ -41,9 +41,9 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.verify = True
     observed = check.observe(arguments)
     outcome = observed.outcome
-    if outcome is None:  # nothing was found
+    if outcome is None:  # nothing was found, or the run was interrupted
         check.write(observed, arguments)
-        return observed.exit
+        return 1 if observed.found else observed.exit
     written = _apply(outcome) if arguments.apply else []
     if arguments.format == "text":
         reports.write(observed.report, [output for output in observed.outputs if output.option != "-o"])
@@ -91,15 +91,9 @@ class Verifier:
 def _run_again(target: runner.Target, session: Any) -> dict[str, Any]:
     """In a process of its own: the program once more, checked."""
     from locus.commands import check
-    from locus.session import StopAfterSteps
 
     session.offers = []
-    session.start()
-    try:
-        exit_code = runner.run(target, ends_quietly=StopAfterSteps)
-    except SystemExit as stop:
-        exit_code = check._exit_code(stop)
-    session.stop()
+    exit_code = check.run_watched(session, target)
     return {"report": json.loads(session.json(exit_code)), "exit": exit_code, "offers": session.offers}
 
 
