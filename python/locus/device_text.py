@@ -41,7 +41,10 @@ def write(
     shared = None if scope is file.tree else _shared(file, node, device, names)
     if shared and not in_method:
         return shared
-    return _from_operand(file, node, scope, device, frame, others) or shared or f'"{device}"'
+    words = _from_operand(file, node, scope, device, frame, others) or shared
+    if not words and in_method:
+        words = _from_parameters(file, scope, device, frames)
+    return words or f'"{device}"'
 
 
 def same_device(value: Any, device: str) -> bool:
@@ -112,6 +115,36 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
     for name, value in list(frame.f_locals.items()) if frame is not None else ():
         if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
             return name
+    return _own_attribute(file, scope, device, frame)
+
+
+def _own_attribute(file: source.Source, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+    """`self.dev1`: an attribute of the method's object that says a device."""
+    first = next(iter(getattr(getattr(scope, "args", None), "args", [])), None)
+    if frame is None or first is None or not isinstance(file.scope(scope), ast.ClassDef):
+        return ""
+    for name, value in values.attributes(frame.f_locals.get(first.arg)).items():
+        says = isinstance(value, torch.device) or (isinstance(value, str) and "dev" in name.lower())
+        if says and same_device(value, device) and name.isidentifier():
+            return f"{first.arg}.{name}"
+    return ""
+
+
+def _from_parameters(file: source.Source, scope: ast.AST, device: str, frames: list[types.FrameType]) -> str:
+    """`next(self.parameters()).device`, in a method of a module whose parameters are all on the device."""
+    holder = file.scope(scope)
+    arguments = getattr(getattr(scope, "args", None), "args", [])
+    if not isinstance(holder, ast.ClassDef) or not arguments or getattr(scope, "name", "") == "__init__":
+        return ""
+    for frame in frames:
+        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+            for module in value.modules() if values.is_module(value) else ():
+                code = vars(type(module)).get(getattr(scope, "name", ""))
+                if type(module).__name__ != holder.name or not isinstance(code, types.FunctionType):
+                    continue
+                found = {str(parameter.device) for parameter in module.parameters()}
+                own = code.__code__.co_filename == file.file and found == {device}
+                return f"next({arguments[0].arg}.parameters()).device" if own else ""
     return ""
 
 
