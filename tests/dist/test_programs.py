@@ -41,7 +41,16 @@ def test_the_mistake_is_found_once_and_blamed(program, tmp_path, path):
     assert not outcome["report"]["notes"], outcome["report"]["notes"]
 
 
-@pytest.mark.parametrize("path", MENDED + CORRECT, ids=lambda path: f"{path.parent.name}-{path.stem}")
+NEAR_MISSES = {"branch_by_rank", "output_not_in_loss", "uneven_loop", "groups_crossed", "checkpoint_without_map_location"}
+
+
+def right_ones():
+    for path in MENDED + CORRECT:
+        often = path in CORRECT or path.stem in NEAR_MISSES
+        yield pytest.param(path, id=f"{path.parent.name}-{path.stem}", marks=[] if often else [pytest.mark.slow])
+
+
+@pytest.mark.parametrize("path", right_ones())
 def test_nothing_is_found_when_it_is_right(program, tmp_path, path):
     outcome, result = check(program, tmp_path, path)
     assert not outcome["report"]["findings"], outcome["text"]

@@ -106,7 +106,7 @@ def _checked(session: Any, name: str, original: Any) -> Any:
 def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """None for a call that NCCL takes; else the call with CPU tensors moved, after a finding."""
     tensors = [t for value in (*args, *kwargs.values()) for t in _flat(value) if t.device.type == "cpu"]
-    if not tensors or not _is_nccl_only(kwargs.get("group")):
+    if not tensors or not _is_nccl_only(_group(args, kwargs)):
         return None
     wanted, _ = handlers.find_handler(None, RuntimeError)
     if wanted == handlers.RAISE:
@@ -139,12 +139,20 @@ def _flat(value: Any) -> list[Any]:
     return [t for item in value for t in _flat(item)] if isinstance(value, (list, tuple)) else []
 
 
+def _group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The group of a call, by position or by name; None: the default one."""
+    kind = torch.distributed.ProcessGroup
+    return kwargs.get("group") or next((value for value in args if isinstance(value, kind)), None)
+
+
 def _is_nccl_only(group: Any) -> bool:
     import torch.distributed as dist
 
     if not dist.is_initialized():
         return False
     group = group if group is not None else dist.group.WORLD
+    if not isinstance(group, dist.ProcessGroup):
+        return False  # this rank is not one of its members
     types = {torch.device(each).type for each in getattr(group, "_device_types", [])}
     return types == {"cuda"} and dist.get_backend(group) == "nccl"
 
