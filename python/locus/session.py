@@ -13,7 +13,6 @@ from typing import Any
 
 from locus._load import load_bridge
 
-
 _MAX_OFFERS = 5_000
 
 

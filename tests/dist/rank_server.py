@@ -41,7 +41,9 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
         text = session.json(next((c for c in codes.values() if c), 0))
         words = reports.convert(text, "text").decode()
     with open(report, "w") as file:
-        json.dump({"report": json.loads(text), "text": words, "codes": codes, "seconds": time.monotonic() - began}, file)
+        json.dump(
+            {"report": json.loads(text), "text": words, "codes": codes, "seconds": time.monotonic() - began}, file
+        )
     return 0
 
 
@@ -101,7 +103,7 @@ def wait(pids, deadline, act):
                 del left[number]
                 if codes[number] and grace is None:
                     grace = min(deadline, time.monotonic() + 5)
-    for number, pid in left.items():
+    for pid in left.values():
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     return codes

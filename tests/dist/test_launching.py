@@ -1,4 +1,4 @@
-"""`locus check --nproc` and torchrun on the real command line: bad input, one report of all ranks, nobody left behind."""
+"""`locus check --nproc` and torchrun on the command line: bad input, one report of all ranks, nobody left behind."""
 
 import contextlib
 import json
@@ -18,7 +18,12 @@ PROGRAMS = Path(__file__).parent.parent / "programs" / "distributed"
 
 def run(*arguments, cwd, env=None, timeout=50):
     return subprocess.run(
-        [*LOCUS, *arguments], cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout, capture_output=True, text=True
+        [*LOCUS, *arguments],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        timeout=timeout,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -88,7 +93,9 @@ def test_a_script_that_never_initialises(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["--nproc", "2"], ["torchrun", "--nproc-per-node", "2"]], ids=["nproc", "torchrun"])
+@pytest.mark.parametrize(
+    "command", [["--nproc", "2"], ["torchrun", "--nproc-per-node", "2"]], ids=["nproc", "torchrun"]
+)
 def test_one_report_of_all_ranks(tmp_path, command):
     script = PROGRAMS / "buggy" / "unused_layer.py"
     report = tmp_path / "report.json"

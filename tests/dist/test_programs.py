@@ -41,7 +41,13 @@ def test_the_mistake_is_found_once_and_blamed(program, tmp_path, path):
     assert not outcome["report"]["notes"], outcome["report"]["notes"]
 
 
-NEAR_MISSES = {"branch_by_rank", "output_not_in_loss", "uneven_loop", "groups_crossed", "checkpoint_without_map_location"}
+NEAR_MISSES = {
+    "branch_by_rank",
+    "output_not_in_loss",
+    "uneven_loop",
+    "groups_crossed",
+    "checkpoint_without_map_location",
+}
 
 
 def right_ones():
@@ -83,7 +89,7 @@ dist.all_reduce(value)
 def test_a_rank_that_dies_or_stops_is_named(program, tmp_path, act, word):
     path = tmp_path / "waiting.py"
     path.write_text(WAITING)
-    outcome, result = check(program, tmp_path, path, act=act)
+    outcome, _ = check(program, tmp_path, path, act=act)
     (finding,) = outcome["report"]["findings"]
     assert finding["reason"] == "rank-missing" and finding["ranks"] == [0], outcome["text"]
     assert "rank 1" in finding["message"] and "collective 2" in finding["message"] and word in finding["why"], finding
@@ -129,7 +135,7 @@ dist.destroy_process_group()
 def test_what_nccl_refuses_is_refused(program, tmp_path):
     path = tmp_path / "refused.py"
     path.write_text(REFUSED)
-    outcome, result = check(program, tmp_path, path)
+    _, result = check(program, tmp_path, path)
     lines = result.stdout.splitlines()
     for words, line in zip(("contiguous", "not supported", "sparse", "BAND", "not simulated"), lines, strict=True):
         assert words in line, result.describe()

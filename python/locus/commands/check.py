@@ -128,9 +128,13 @@ def _observe_ranks(
     from locus.session import Session
 
     if arguments.verify:
-        raise UsageError("edits are tried in one process; --nproc can't be had with --verify or `locus fix`. Leave it out.")
+        raise UsageError(
+            "edits are tried in one process; --nproc can't be had with --verify or `locus fix`. Leave it out."
+        )
     if arguments.real:
-        raise UsageError("--nproc simulates a device for each rank; it can't be had with --real. Leave one of them out.")
+        raise UsageError(
+            "--nproc simulates a device for each rank; it can't be had with --real. Leave one of them out."
+        )
     os.environ.update(options.to_environment())
     if limit is not None:
         os.environ[children.STEPS_VARIABLE] = str(limit)
@@ -159,7 +163,8 @@ def _prepare_devices(arguments: argparse.Namespace, options: simulation.Simulati
 
         if simulation.SIMULATE_VARIABLE in os.environ:
             raise UsageError(
-                f"--real can't be had where {simulation.SIMULATE_VARIABLE} simulates devices. Unset it, or leave --real out."
+                f"--real can't be had where {simulation.SIMULATE_VARIABLE} simulates devices. Unset it, or leave "
+                f"--real out."
             )
         real.need_devices("--real")
         real.start()

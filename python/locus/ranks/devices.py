@@ -67,7 +67,7 @@ def _mend_replicas(session: Any, wrapped: Any) -> bool:
         return False
     home = torch.device("cuda", wrapped.device_ids[0])
     module = wrapped.module
-    named = [(n, p, "parameter") for n, p in module.named_parameters()] + [(n, b, "buffer") for n, b in module.named_buffers()]
+    named = _named(module)
     left = [entry for entry in named if entry[1].device != home]
     if not left:
         return False
@@ -77,7 +77,8 @@ def _mend_replicas(session: Any, wrapped: Any) -> bool:
     else:
         facts = findings.operand(left[0][1], left[0][0], left[0][2], True)
         session.add_finding(findings.make(
-            "model-not-moved", f"DataParallel needs {kind} on {home}, its first device, but it is on {left[0][1].device}",
+            "model-not-moved", f"DataParallel needs {kind} on {home}, its first device, but it is on "
+            f"{left[0][1].device}",
             f"{kind} was never moved to {home}; DataParallel copies it from there to the other devices", use,
             op="DataParallel", operands=[facts], culprit=findings.culprit_of(facts, str(home)),
             notes=[f"move the module before it is wrapped: nn.DataParallel(model.to({str(home)!r}))"],
@@ -117,9 +118,10 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     facts = findings.operand(tensors[0], expression, "variable", True)
     session.add_finding(findings.make(
         "cpu-collective", f"{name}() of an NCCL group got a tensor on the CPU",
-        f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only, this rank's is {device}",
+        f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only, this rank's is "
+        f"{device}",
         use, op=name, operands=[facts], culprit=findings.culprit_of(facts, str(device)),
-        notes=[f"move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"],
+        notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"],
         step=session.bridge.steps(),
     ))  # fmt: skip
     copies: list[tuple[Any, Any]] = []
@@ -131,6 +133,12 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
         return [moved(item) for item in value] if isinstance(value, list) else value
 
     return tuple(moved(value) for value in args), {key: moved(value) for key, value in kwargs.items()}, copies
+
+
+def _named(module: Any) -> list[tuple[str, Any, str]]:
+    """(name, tensor, kind) of everything that a move would move."""
+    parameters = [(name, tensor, "parameter") for name, tensor in module.named_parameters()]
+    return parameters + [(name, tensor, "buffer") for name, tensor in module.named_buffers()]
 
 
 def _flat(value: Any) -> list[Any]:
@@ -176,7 +184,8 @@ def report_sharing(session: Any, device: str, sharing: list[int]) -> None:
     variable = "LOCAL_RANK" if "LOCAL_RANK" in os.environ else "the rank"
     session.add_finding(findings.make(
         "shared-device", f"ranks {names} of one group all use {device}; NCCL wants a device for each rank",
-        f'"cuda" is {device} in every process until torch.cuda.set_device() chooses another; {variable} is not used for it',
+        f'"cuda" is {device} in every process until torch.cuda.set_device() chooses another; {variable} is not used '
+        f'for it',
         use, cause, op="collective", ranks=sharing,
         notes=['call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is put on a device'],
     ))  # fmt: skip
@@ -205,12 +214,14 @@ def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[s
         return  # this rank uses that device too, on purpose
     use = findings.here(4)
     path = args[0] if args else kwargs.get("f", "")
+    name = os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "the checkpoint"
     fix = sources.with_argument(use, f'map_location="cuda:{own}"')
     if fix:
         fix["new"] = fix["new"].replace(f'"cuda:{own}"', 'f"cuda:{torch.cuda.current_device()}"')
     session.add_finding(findings.make(
-        "shared-checkpoint", f"every rank loads {os.path.basename(str(path)) if isinstance(path, (str, os.PathLike)) else 'the checkpoint'} onto {device}",
-        f"torch.load() without map_location puts {len(strangers)} tensors back on {device}, where they were saved; this rank's device is cuda:{own}",
+        "shared-checkpoint", f"every rank loads {name} onto {device}",
+        f"torch.load() without map_location puts {len(strangers)} tensors back on {device}, where they were saved; "
+        f"this rank's device is cuda:{own}",
         use, op="load",
         fixes=[fix], step=session.bridge.steps(),
     ))  # fmt: skip
@@ -219,7 +230,7 @@ def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[s
 def before_wrapping(session: Any, module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """A module is about to become a DistributedDataParallel: is it in one place, and in the place that is named?"""
     use = findings.here(4)
-    named = [(n, p, "parameter") for n, p in module.named_parameters()] + [(n, b, "buffer") for n, b in module.named_buffers()]
+    named = _named(module)
     cuda = [t.device for _, t, _ in named if t.device.type == "cuda"]
     left = [(n, t, kind) for n, t, kind in named if t.device.type == "cpu"]
     group = kwargs.get("process_group")
@@ -231,7 +242,8 @@ def before_wrapping(session: Any, module: Any, kwargs: dict[str, Any]) -> dict[s
         name, tensor, kind = left[0]
         facts = findings.operand(tensor, name, kind, True)
         session.add_finding(findings.make(
-            "cpu-collective", f"DistributedDataParallel over an NCCL group was given {type(module).__name__}, which is on the CPU",
+            "cpu-collective", f"DistributedDataParallel over an NCCL group was given {type(module).__name__}, which "
+            f"is on the CPU",
             f"`{name}` and the rest of {type(module).__name__} were never moved to the rank's device", use,
             op="DistributedDataParallel", operands=[facts], culprit=findings.culprit_of(facts, f"cuda:{_own_device()}"),
             notes=["move the module to the rank's device before it is wrapped"],
@@ -268,8 +280,10 @@ def _report_scattered(session: Any, module: Any, left: list[Any], home: Any, use
     plural = "s" if len(left) > 1 else ""
     where = "the CPU" if tensor.device.type == "cpu" else str(tensor.device)
     session.add_finding(findings.make(
-        "scattered-module", f"{wrapper} was given {type(module).__name__} with {len(left)} {kind}{plural} on {where} and the rest on {home}",
-        f"{findings.listed(names)} {'were' if plural else 'was'} left on {where}; the module must be on {home} as a whole", use,
+        "scattered-module", f"{wrapper} was given {type(module).__name__} with {len(left)} {kind}{plural} on {where} "
+        f"and the rest on {home}",
+        f"{findings.listed(names)} {'were' if plural else 'was'} left on {where}; the module must be on {home} as a "
+        f"whole", use,
         sources.definition(module, name), op=wrapper, operands=facts, culprit=findings.culprit_of(facts[0], str(home)),
         notes=[f"move the whole module right before it is wrapped: model.to({str(home)!r})"],
     ))  # fmt: skip
@@ -300,8 +314,10 @@ def before_forward(session: Any, wrapped: Any) -> None:
     device = str(next(wrapped.module.parameters()).device)
     if device != home:
         session.add_finding(findings.make(
-            "moved-after-wrapping", f"{type(wrapped.module).__name__} was moved to {device} after it was wrapped on {home}",
-            f"DistributedDataParallel was made at {os.path.basename(place['file'])}:{place['line']}, with its buckets on {home}; "
+            "moved-after-wrapping", f"{type(wrapped.module).__name__} was moved to {device} after it was wrapped on "
+            f"{home}",
+            f"DistributedDataParallel was made at {os.path.basename(place['file'])}:{place['line']}, with its buckets "
+            f"on {home}; "
             f"the parameters were moved to {device} at {os.path.basename(cause['file'])}:{cause['line']}",
             findings.here(4), cause, op="forward",
             notes=["move first, then wrap"],
@@ -328,7 +344,8 @@ def _after_step(session: Any, optimizer: Any) -> None:
         made = hooks.optimizer_place(optimizer)
         session.add_finding(findings.make(
             "optimizer-before", f"{type(optimizer).__name__} stepped, but none of its parameters has a gradient",
-            f"none of its parameters is one of {type(module).__name__}'s, whose gradients no optimizer uses: it was made before the "
+            f"none of its parameters is one of {type(module).__name__}'s, whose gradients no optimizer uses: it was "
+            f"made before the "
             "model was copied, wrapped or sharded, and nothing is trained",
             findings.here(5), made, op="step",
             notes=["make the optimizer after the model is moved, wrapped or sharded"],

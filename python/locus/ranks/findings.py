@@ -1,4 +1,4 @@
-"""Findings about distributed code, as data of the report's form: no operator broke a rule, so there is no case to blame."""
+"""Findings about distributed code, as data of the report's form: no operator broke a rule, so no case is to blame."""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ class Flight:
         if create:
             self.write_header(-1, 0, RUNNING)
 
-    def write_header(self, rank: int, world: int, state: int, since: float = 0.0, key: int = 0, number: int = 0) -> None:
+    def write_header(
+        self, rank: int, world: int, state: int, since: float = 0.0, key: int = 0, number: int = 0
+    ) -> None:
         _HEAD.pack_into(self.memory, 0, _MAGIC, os.getpid(), rank, world, state, since, key, number)
 
     def header(self) -> tuple[int, int, int, int, float, int, int]:

@@ -1,4 +1,4 @@
-"""`locus check --nproc N`: starts N ranks of a program on this machine, as torchrun would, and ends them all together."""
+"""`locus check --nproc N`: starts N ranks of a program on this machine, as torchrun would, and ends them together."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from locus.ranks import findings, flight
 _PATIENCE = 2.0
 """Seconds that a state must last before it is believed: signals and the last lines of a loop take a moment."""
 
+_ELSEWHERE = "waits in another collective"
+
 _FAMILY = {
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
@@ -130,14 +132,24 @@ class Listener:
         return self.places[key]
 
     def _report_mismatch(self, call: flight.Call, rank: int, theirs: flight.Call) -> str:
+        """Two calls that do not fit, or that wait for each other: the same words on both ranks, so that it is one."""
         mine = _rank()
-        both = sorted([(mine, call), (rank, theirs)])
-        words = [f"rank {number}: {_words(each)} at {_at(each.place)}" for number, each in both]
-        message = f"ranks {both[0][0]} and {both[1][0]} called collectives that do not fit, as number {call.sequence} of their group"
+        (low, first), (high, second) = sorted([(mine, call), (rank, theirs)])
+        words = [
+            f"rank {number}: {_words(each)} at {_at(each.place)}" for number, each in ((low, first), (high, second))
+        ]
+        if (call.group, call.sequence) == (theirs.group, theirs.sequence):
+            number = f"as number {call.sequence} of their group"
+            message = f"ranks {low} and {high} called collectives that do not fit, {number}"
+            difference = _difference(first, second)
+        else:
+            message = f"ranks {low} and {high} wait for each other, each in a collective that the other has not called"
+            difference = f"number {first.sequence} of one group and number {second.sequence} of another"
+            if first.group == second.group:
+                difference = f"numbers {first.sequence} and {second.sequence} of one group"
         self.session.add_finding(findings.make(
-            "ranks-part-ways", message, "; ".join(words) + f": {_difference(both[0][1], both[1][1])}",
-            _full(both[0][1].place), _full(both[1][1].place), op=call.name,
-            ranks=sorted([mine, rank]),
+            "ranks-part-ways", message, "; ".join(words) + f": {difference}",
+            _full(first.place), _full(second.place), op=call.name, ranks=[low, high],
             notes=[_advice(call, theirs)], step=self.session.bridge.steps(),
         ))  # fmt: skip
         return f"locus: {message}: {'; '.join(words)}"
@@ -179,6 +191,10 @@ class Listener:
                 self.reported = True
                 return group._give_up(self._report_mismatch(call, rank, theirs))
             why = "" if self._arrived(rank, key, number) else self._why_missing(rank)
+            elsewhere = other.read(*other.header()[5:]) if why == _ELSEWHERE and other is not None else None
+            if elsewhere is not None:
+                self.reported = True
+                return group._give_up(self._report_mismatch(call, rank, elsewhere))
             if why:
                 return self._report_missing(group, call, rank, why)
         return None
@@ -201,7 +217,7 @@ class Listener:
         if state == flight.ENDED or process in ("", "Z"):
             return f"has ended (process {pid})"
         if since and now - since >= _PATIENCE and self._stuck(rank, key, number):
-            return "waits elsewhere"
+            return _ELSEWHERE
         return ""
 
     def _stuck(self, rank: int, key: int, number: int) -> bool:
@@ -227,15 +243,13 @@ def missing_finding(
         numbers = other.last()
         key = flight.group_key(call.group)
         last = other.read(key, numbers[key]) if key in numbers else None
-        if why == "waits elsewhere":
-            elsewhere = other.read(*other.header()[5:])
-            last, why = (elsewhere or last), "waits in another collective"
     came = f"; its last call was number {last.sequence}, {_words(last)} at {_at(last.place)}" if last else ""
     who = ", ".join(str(number) for number in sorted(waiting))
     message = f"rank {rank} did not come to collective {call.sequence}, {_words(call)}"
     return findings.make(
         "rank-missing", message,
-        f"rank{'s' if len(waiting) > 1 else ''} {who} wait{'' if len(waiting) > 1 else 's'} at {_at(call.place)}; rank {rank} {why}{came}",
+        f"rank{'s' if len(waiting) > 1 else ''} {who} wait{'' if len(waiting) > 1 else 's'} at {_at(call.place)}; "
+        f"rank {rank} {why}{came}",
         _full(call.place), _full(last.place) if last else None, op=call.name,
         culprit={"name": f"rank {rank}", "kind": "variable"}, ranks=waiting,
     )  # fmt: skip
@@ -284,9 +298,11 @@ def _difference(one: flight.Call, other: flight.Call) -> str:
 
 
 def _advice(one: flight.Call, other: flight.Call) -> str:
-    if one.name == other.name:
+    if one.name == other.name and one.sequence == other.sequence and one.group == other.group:
         return "give every rank the same shape and type, by padding or by exchanging the sizes first"
-    return "every rank must make the same calls in the same order; look for a branch or a loop that differs from rank to rank"
+    return (
+        "every rank must make the same calls in the same order; look for a branch or a loop that differs between ranks"
+    )
 
 
 def _at(place: dict[str, Any]) -> str:
@@ -320,7 +336,9 @@ def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> Non
         for rank in behind:
             call = found[ahead[0]].read(key, first_missing)
             if call is not None:
-                session.add_finding(missing_finding(session, call, ahead, rank, _fate(found[rank], rank, codes), found[rank]))
+                session.add_finding(
+                    missing_finding(session, call, ahead, rank, _fate(found[rank], rank, codes), found[rank])
+                )
 
 
 def _fate(other: flight.Flight, rank: int, codes: dict[int, int] | None) -> str:

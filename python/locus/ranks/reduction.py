@@ -178,7 +178,8 @@ def _report_second(session: Any, wrapped: Any, state: _State, use: Any) -> None:
     name = type(wrapped.module).__name__
     finding = findings.make(
         "ready-twice", f"a second backward() after one forward() of {name} is not reduced",
-        "the gradients of all ranks were added up at the end of the first backward(); what this one adds stays on its own "
+        "the gradients of all ranks were added up at the end of the first backward(); what this one adds stays on its "
+        "own "
         "rank, and the ranks' parameters drift apart", use, op="backward",
         culprit={"name": name, "kind": "variable"}, step=session.bridge.steps(),
         notes=["add the losses up and call backward() once, or run the earlier ones under no_sync()"],
@@ -219,15 +220,24 @@ def _finding(
     branch = sources.branch(wrapped.module, names[0])
     cause, fixes, notes = definition, [], []
     if why == "frozen":
-        words = f"{shown} had requires_grad set to False after the module was wrapped at {wrapped_at}, which still waits for {they} gradient"
+        words = (
+            f"{shown} had requires_grad set to False after the module was wrapped at {wrapped_at}, which still waits "
+            f"for {they} gradient"
+        )
         notes.append(f"freeze {it} before DistributedDataParallel is made, at {wrapped_at}")
         cause = made
     elif why == "lost":
         words = f"{shown} took part in {output} of forward(), but {output} did not reach the loss"
-        notes.append(f"use {output} in the loss, or don't return it; static_graph=True where every step is like this one")
+        notes.append(
+            f"use {output} in the loss, or don't return it; static_graph=True where every step is like this one"
+        )
         cause = use
     elif branch is not None:
-        words = f"{shown} took no part in what forward() returned: {it} is used only under the `{branch['condition']}` at {_file(branch)}:{branch['line']}, which this pass did not take".replace("them is", "they are")
+        under = f"the `{branch['condition']}` at {_file(branch)}:{branch['line']}"
+        used = "it is used" if len(names) == 1 else "they are used"
+        words = (
+            f"{shown} took no part in what forward() returned: {used} only under {under}, which this pass did not take"
+        )
         notes.append("find_unused_parameters=True, where steps or ranks take different branches")
         fixes = [sources.with_argument(made, "find_unused_parameters=True")]
         cause = {key: value for key, value in branch.items() if key != "condition"}
@@ -245,7 +255,8 @@ def _finding(
     count = f"{len(names)} parameter{'s' if len(names) != 1 else ''}"
     return findings.make(
         "unfinished-reduction",
-        f"the gradients of {type(wrapped.module).__name__} were not all reduced: {count} of {state.count} got none in this backward pass",
+        f"the gradients of {type(wrapped.module).__name__} were not all reduced: {count} of {state.count} got none in "
+        f"this backward pass",
         words, use, cause, op="backward", culprit=findings.culprit_of(facts[0], str(parameter.device)), operands=facts,
         fixes=fixes, notes=notes, step=session.bridge.steps(),
     )  # fmt: skip
@@ -261,20 +272,34 @@ def _report_twice(session: Any, error: str) -> None:
         name = state.names[number] if 0 <= number < state.count else ""
         checkpointed = sources.calls(wrapped.module, "checkpoint", use_reentrant=True)
         if state.backwards >= 1:
-            words = "backward() ran a second time after one forward(), and each parameter may be reduced once for each forward()"
-            note, cause = "add the losses up and call backward() once, or run the earlier ones under no_sync()", use
+            words = (
+                "backward() ran a second time after one forward(), and each parameter may be reduced once for each "
+                "forward()"
+            )
+            note = "add the losses up and call backward() once, or run the earlier ones under no_sync()"
+            cause = use
         elif checkpointed is not None:
-            words = f"the part that checkpoint() at {_file(checkpointed)}:{checkpointed['line']} runs again is used more than once, and reentrant checkpointing gives its gradient each time"
-            note, cause = "checkpoint(…, use_reentrant=False); static_graph=True where every step is like this one", checkpointed
+            words = (
+                f"the part that checkpoint() at {_file(checkpointed)}:{checkpointed['line']} runs again is used more "
+                f"than once, and reentrant checkpointing gives its gradient each time"
+            )
+            note = "checkpoint(…, use_reentrant=False); static_graph=True where every step is like this one"
+            cause = checkpointed
         else:
-            words = "it is used in two graphs of one backward pass (a part that is run twice under reentrant checkpointing, or outside of forward())"
-            note, cause = "use it inside forward() only; static_graph=True where every step is like this one", state.made_at
-        fixes = [sources.with_argument(checkpointed, "use_reentrant=False")] if checkpointed and state.backwards < 1 else []
+            words = (
+                "it is used in two graphs of one backward pass (a part that is run twice under reentrant "
+                "checkpointing, or outside of forward())"
+            )
+            note = "use it inside forward() only; static_graph=True where every step is like this one"
+            cause = state.made_at
+        is_checkpointed = checkpointed is not None and state.backwards < 1
+        fixes = [sources.with_argument(checkpointed, "use_reentrant=False")] if is_checkpointed else []
         facts = [findings.operand(state.parameters[number], name, "parameter", True)] if name else []
         session.add_finding(findings.make(
             "ready-twice", f"a gradient of {type(wrapped.module).__name__} was ready twice in one iteration",
             f"`{name}`: {words}" if name else words, use, cause, op="backward", operands=facts,
-            culprit=findings.culprit_of(facts[0]) if facts else None, fixes=fixes, notes=[note], step=session.bridge.steps(),
+            culprit=findings.culprit_of(facts[0]) if facts else None, fixes=fixes, notes=[note],
+            step=session.bridge.steps(),
         ))  # fmt: skip
         return
 

@@ -63,7 +63,8 @@ def definition(module: Any, name: str) -> Location:
         file, scope = _method(type(owner), "__init__")
         if file is not None and scope is not None:
             for node in ast.walk(scope):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
                 if any(isinstance(t, ast.Attribute) and t.attr == attribute for t in targets):
                     return _place(file, node, f"{type(owner).__name__}.__init__")
     except Exception:
@@ -97,7 +98,7 @@ def branch(module: Any, name: str) -> Location | None:
 
 
 def calls(module: Any, function: str, **given: Any) -> Location | None:
-    """A call of a function of that name, with those constant keyword arguments, in the forward() of a module's parts."""
+    """A call of a function of that name, with those constant keyword arguments, in forward() of a module's parts."""
     try:
         for part in module.modules():
             file, scope = _method(type(part), "forward")

@@ -59,7 +59,7 @@ def _make_gloo(store: Any, rank: int, size: int, timeout: datetime.timedelta) ->
 
 def _is_local() -> bool:
     """Whether all ranks are on this machine, so that its name need not lead anywhere."""
-    return os.environ.get("MASTER_ADDR", "localhost") in _LOCAL and int(os.environ.get("GROUP_WORLD_SIZE", "1") or 1) == 1
+    return os.environ.get("MASTER_ADDR", "localhost") in _LOCAL and os.environ.get("GROUP_WORLD_SIZE", "1") in ("", "1")
 
 
 def _name_the_rest(group: Any) -> None:

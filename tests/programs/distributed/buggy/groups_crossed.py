@@ -1,4 +1,4 @@
-# finds: rank-missing
+# finds: ranks-part-ways
 import os
 
 import torch
