@@ -9,6 +9,7 @@
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
 #include "locus/engine/merge.h"
+#include "locus/report/html.h"
 #include "locus/report/json.h"
 #include "locus/report/sarif.h"
 #include "locus/report/text.h"
@@ -71,6 +72,7 @@ py::bytes convert_report(const std::string& json, const std::string& form, int w
     throw py::value_error(error.what());
   }
   if (form == "json") return report::render_json(report);
+  if (form == "html") return report::render_html(report, {.directory = directory});
   if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
   if (form != "text") throw py::value_error("a report has no form " + form);
   report::TextOptions options;
@@ -93,7 +95,8 @@ void define_reporting(py::module_& m) {
   m.def("set_type_attribute", [](const py::handle& type, const char* name, const py::object& value) {
     // Types of the interpreter's own take attributes this way only.
     auto* raw = reinterpret_cast<PyTypeObject*>(type.ptr());
-    if (raw->tp_dict == nullptr || PyDict_SetItemString(raw->tp_dict, name, value.ptr()) != 0) throw py::error_already_set();
+    if (raw->tp_dict == nullptr || PyDict_SetItemString(raw->tp_dict, name, value.ptr()) != 0)
+      throw py::error_already_set();
     PyType_Modified(raw);
   });
   m.def("add_finding", [](const std::string& text, uint64_t key) {

@@ -44,6 +44,11 @@ void merge_into(Report& whole, const Report& part) {
       [](DeviceMemory& a, const DeviceMemory& b) {
         if (b.peak > a.peak) a = b;
       });
+  // Ranks have a copy of the model each; the first one speaks for all.
+  merge_lists(
+      whole.models, part.models,
+      [](const Model& a, const Model& b) { return a.class_name == b.class_name && a.name == b.name; },
+      [](Model&, const Model&) {});
   merge_lists(
       whole.notes, part.notes, [](const std::string& a, const std::string& b) { return a == b; },
       [](std::string&, const std::string&) {});

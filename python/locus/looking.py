@@ -121,7 +121,7 @@ def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, seen: set
         return
     seen.add(id(value))
     inside: list[Row] = []
-    for inner_name, inner_kind, inner, inner_reached in _parts(value, kind, reached):
+    for inner_name, inner_kind, inner, inner_reached in parts(value, kind, reached):
         inside += _rows(inner, inner_name, inner_kind, depth + 1, inner_reached, seen)
     if inside:
         label = name if name == type(value).__name__ else f"{name}: {type(value).__name__}"
@@ -129,7 +129,7 @@ def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, seen: set
         yield from inside
 
 
-def _parts(value: Any, kind: str, reached: bool) -> Iterator[tuple[str, str, Any, bool]]:
+def parts(value: Any, kind: str, reached: bool) -> Iterator[tuple[str, str, Any, bool]]:
     """(name, kind, value, reached) of what an object holds directly."""
     if values.is_module(value):
         found = values.attributes(value)

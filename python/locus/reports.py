@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from locus.errors import UsageError
 
-FORMS = ("text", "json", "sarif")
+FORMS = ("text", "json", "html", "sarif")
 """What --format takes."""
 SIDE_FORMS = FORMS[1:]
 """Those with an option of their own, such as --json FILE, for a file next to the report."""

@@ -27,22 +27,26 @@ class Session:
         self.script, self.arguments, self.limit = script, list(arguments or []), steps
         self.began = time.perf_counter()
         self.bridge: Any = None
+        self.models: Any = None
         self.offers: list[dict[str, Any]] | None = None
         """Every edit that could be made, by operand and place; kept only where the edits are to be tried."""
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
-        from locus import facts, forked, host_access, ranks
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        from locus import facts, forked, hooks, host_access, models, ranks
 
         self.bridge = load_bridge()
+        self.models = models.Models()
         facts.install_hooks()
+        hooks.on_move(self.models.at_move)
+        register_optimizer_step_post_hook(self.models.at_step)
         watch_threads(self.bridge)
         host_access.install(self)
         forked.install(self)
         ranks.install(self)
         if self.limit is not None:
-            from torch.optim.optimizer import register_optimizer_step_post_hook
-
             register_optimizer_step_post_hook(self._count_towards_limit)
         self.bridge.start_check(self.report)
 
@@ -54,10 +58,12 @@ class Session:
         """Ends the watch on this thread; the program's own threads are done or no longer matter."""
         if self.bridge is not None:
             self.bridge.stop_check()
+        if self.models is not None:
+            self.models.look([])
 
     def report(self, raw: dict[str, Any]) -> tuple[bool, str]:
         """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
-        from locus import facts, handlers
+        from locus import facts, handlers, places
 
         frame = sys._getframe().f_back  # none on autograd's own threads
         error = TypeError if raw["kind"] == "host-access" else RuntimeError
@@ -69,6 +75,7 @@ class Session:
         self._note_source(raw, case)
         if wanted == "raise":
             return True, ""  # the program means to catch it: no mistake of placement, a question it asks
+        self.models.at_finding(places.user_frames(places.frames_here()))
         return False, self.add_case(case, raw.get("key", 0))
 
     def add_case(self, case: dict[str, Any], key: int = 0) -> str:
@@ -144,6 +151,7 @@ class Session:
                 "transfers": [_line(entry, "from", "to", "bytes") for entry in bridge.transfers()],
                 "syncs": [_line(entry, "kind") for entry in bridge.synchronisations()],
                 "memory": bridge.memory_report(),
+                "models": self.models.rows(),
                 "program": {
                     "script": self.script,
                     "argv": self.arguments,

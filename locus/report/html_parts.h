@@ -1,0 +1,106 @@
+// What the sections of the HTML page are made of: escaped text, devices in their colours, bars, tables. Every string of
+// the program passes escape() on its way to the page, by one of these functions.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locus/engine/finding.h"
+
+namespace locus::report {
+
+/// The five characters that mean something to HTML, made harmless in text and in quoted attributes. The text must be
+/// clean already.
+std::string escape(std::string_view clean_text);
+
+/// Any text as one line of HTML, at most `limit` columns, the middle left out.
+std::string html_words(std::string_view text, int limit = 400);
+
+/// Words with `code` between backticks.
+std::string html_prose(std::string_view text, int limit = 1200);
+
+/// "<code>…</code>".
+std::string html_code(std::string_view text, int limit = 160);
+
+/// The class that gives a device its colour: "cpu", "d0" to "d7", "dx" for any other.
+std::string device_class(std::string_view device);
+
+/// A device's name in its colour.
+std::string device_chip(std::string_view device);
+
+/// "train.py:41", with the whole path as a tooltip.
+std::string html_place(std::string_view file, int line, std::string_view directory);
+
+/// The same without folders, where there is little room; the tooltip has them.
+std::string html_file_line(std::string_view file, int line, std::string_view directory);
+
+/// "12.5%", for a style; 0 to 100 whatever comes in.
+std::string percent(double part, double whole);
+
+/// One row of a table with bars.
+struct BarRow {
+  std::vector<std::string> cells;  ///< HTML
+  double weight = 0;               ///< how long the bar is, against the heaviest row
+  std::string device;              ///< whose colour it has
+};
+
+/// A table whose last column is a bar: the heaviest `open` rows in sight, more of them in a fold, the rest counted.
+/// `head` names the columns; those at or behind `numbers` are right-aligned. `rest` says what the uncounted weigh.
+struct BarTable {
+  std::string caption;
+  std::vector<std::string> head;
+  std::size_t numbers = 1;
+  std::vector<BarRow> rows;  ///< heaviest first
+};
+std::string html_bars(const BarTable& table);
+
+/// One entry for each line, whatever stands on it twice: `same` says which belong together, `merge` adds the second to
+/// the first. Heaviest first.
+template <class T, class Same, class Merge, class Weight>
+std::vector<T> by_weight(const std::vector<T>& entries, Same same, Merge merge, Weight weight) {
+  std::vector<T> sorted = entries;
+  const auto key = [&](const T& a, const T& b) { return same(a) < same(b); };
+  std::stable_sort(sorted.begin(), sorted.end(), key);
+  std::vector<T> merged;
+  for (T& entry : sorted) {
+    if (!merged.empty() && same(merged.back()) == same(entry)) {
+      merge(merged.back(), entry);
+    } else {
+      merged.push_back(std::move(entry));
+    }
+  }
+  std::stable_sort(merged.begin(), merged.end(), [&](const T& a, const T& b) { return weight(a) > weight(b); });
+  return merged;
+}
+
+/// Sums without overflow: a report may say anything.
+std::int64_t add_up(std::int64_t a, std::int64_t b);
+
+// The sections of the page; each is empty when it has nothing to show.
+std::string html_findings(const engine::Report& report, std::string_view directory);
+std::string html_finding(const engine::Finding& finding, std::size_t number, bool open, std::int64_t steps,
+                         std::string_view directory);
+std::string html_edits(const engine::Report& report, std::string_view directory);
+std::string html_excerpt(const engine::Finding& finding, std::string_view directory);
+std::string html_diff(const engine::Fix& fix);
+/// One line of code with what differs from `old` marked.
+std::string html_changed_line(std::string_view old_line, std::string_view new_line, std::string_view tag);
+std::string html_path(const engine::Finding& finding, std::string_view directory);
+std::string html_models(const engine::Report& report);
+std::string html_transfers(const engine::Report& report, std::string_view directory);
+std::string html_syncs(const engine::Report& report, std::string_view directory);
+std::string html_memory(const engine::Report& report, std::string_view directory);
+
+/// "`places` is on cpu and belongs on cuda:0" as HTML, or the finding's message.
+std::string html_headline(const engine::Finding& finding);
+
+extern const char* const kHtmlStyle;
+extern const char* const kHtmlScript;
+/// The script's SHA-256 in base64: the page allows this script and no other.
+extern const char* const kHtmlScriptHash;
+
+}  // namespace locus::report

@@ -1,0 +1,249 @@
+// The HTML page: word for word for some reports, well-formed and harmless for any, small however long the report.
+// LOCUS_UPDATE_GOLDEN=1 writes the golden files anew.
+#include "locus/report/html.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "locus/engine/utf8.h"
+#include "locus/report/html_parts.h"
+#include "locus/report/json.h"
+#include "tests/report/random_report.h"
+#include "tests/report/schema_validator.h"
+
+namespace locus::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+engine::Report golden_report(const std::string& name) {
+  return parse_report(read(kRoot / "tests/report/golden" / (name + ".json")));
+}
+
+std::string render(const engine::Report& report) { return render_html(report, {.directory = "/home/me/work"}); }
+
+/// What is on the page, without style and script.
+std::string body_of(const std::string& page) {
+  const std::size_t begin = page.find("<header>"), end = page.find("<script>");
+  return page.substr(begin, end - begin);
+}
+
+/// A strict reader of the little HTML that the page uses. Anything else is a string that was not escaped.
+class Reader {
+ public:
+  explicit Reader(const std::string& page) : page_(page) {}
+
+  /// The first thing that is wrong; empty when the page is well-formed.
+  std::string check() {
+    if (!page_.starts_with("<!doctype html>\n")) return "no doctype";
+    for (at_ = page_.find('\n'); at_ < page_.size() && wrong_.empty();) {
+      if (page_[at_] == '<') {
+        tag();
+      } else {
+        character();
+      }
+    }
+    if (wrong_.empty() && !open_.empty()) wrong_ = "never closed: " + open_.back();
+    return wrong_;
+  }
+
+ private:
+  void fail(const std::string& what) { wrong_ = what + " at …" + page_.substr(at_ > 60 ? at_ - 60 : 0, 160) + "…"; }
+
+  void character() {
+    const auto c = static_cast<unsigned char>(page_[at_]);
+    if ((c < 0x20 && c != '\n') || c == 0x7f) return fail("a control character");
+    if (c == '>' || c == '"' || c == '\'') {
+      if (c == '>') return fail("a stray >");
+    }
+    if (c == '&' && !page_.compare(at_, 1, "&") && page_.find(';', at_) > at_ + 7) return fail("a stray &");
+    ++at_;
+  }
+
+  void tag() {
+    static const std::set<std::string> kTags = {
+        "html", "head",  "meta",    "title",   "style", "body",   "a",     "header",  "div",        "h1",
+        "p",    "small", "dl",      "dt",      "dd",    "nav",    "main",  "section", "h2",         "h3",
+        "h4",   "table", "tbody",   "thead",   "tr",    "th",     "td",    "caption", "span",       "code",
+        "ins",  "del",   "details", "summary", "b",     "button", "input", "figure",  "figcaption", "mark",
+        "ol",   "li",    "ul",      "i",       "svg",   "line",   "path",  "wbr",     "footer",     "script"};
+    static const std::set<std::string> kVoid = {"meta", "input", "wbr", "line", "path"};
+    const bool closing = page_[at_ + 1] == '/';
+    std::size_t end = at_ + (closing ? 2 : 1);
+    const std::size_t begin = end;
+    while (end < page_.size() && std::isalnum(static_cast<unsigned char>(page_[end])) != 0) ++end;
+    const std::string name = page_.substr(begin, end - begin);
+    if (!kTags.contains(name)) return fail("an unknown tag <" + name);
+    if (closing) {
+      if (open_.empty() || open_.back() != name || page_[end] != '>') return fail("a wrong </" + name);
+      open_.pop_back();
+      at_ = end + 1;
+      return;
+    }
+    at_ = end;
+    if (!attributes()) return;
+    if (kVoid.contains(name)) return;
+    open_.push_back(name);
+    if (name == "style" || name == "script") {
+      at_ = page_.find("</" + name + ">", at_);
+      if (at_ == page_.npos) at_ = page_.size(), fail("an endless <" + name);
+    }
+  }
+
+  bool attributes() {
+    static const std::set<std::string> kKnown = {"lang",
+                                                 "charset",
+                                                 "name",
+                                                 "content",
+                                                 "http",
+                                                 "class",
+                                                 "id",
+                                                 "href",
+                                                 "title",
+                                                 "style",
+                                                 "open",
+                                                 "hidden",
+                                                 "type",
+                                                 "placeholder",
+                                                 "aria",
+                                                 "role",
+                                                 "scope",
+                                                 "viewBox",
+                                                 "preserveAspectRatio",
+                                                 "x1",
+                                                 "x2",
+                                                 "y1",
+                                                 "y2",
+                                                 "d"};
+    for (;;) {
+      while (page_[at_] == ' ') ++at_;
+      if (page_[at_] == '/' && page_[at_ + 1] == '>') ++at_;
+      if (page_[at_] == '>') return ++at_, true;
+      std::size_t end = page_.find_first_of("=> -", at_);
+      const std::string name = page_.substr(at_, end - at_);
+      if (!kKnown.contains(name)) return fail("an unknown attribute " + name), false;
+      end = page_.find_first_of("=> ", at_);
+      at_ = end;
+      if (page_[at_] != '=') continue;
+      const bool quoted = page_[++at_] == '"';
+      const std::size_t start = quoted ? at_ + 1 : at_;
+      end = page_.find_first_of(quoted ? "\"" : " >", start);
+      const std::string value = page_.substr(start, end - start);
+      if (value.find_first_of("<>") != value.npos) return fail("markup in an attribute"), false;
+      if (name == "href" && !value.starts_with('#')) return fail("a link out of the page"), false;
+      at_ = quoted ? end + 1 : end;
+    }
+  }
+
+  const std::string& page_;
+  std::size_t at_ = 0;
+  std::vector<std::string> open_;
+  std::string wrong_;
+};
+
+TEST(Html, IsWordForWord) {
+  for (const char* name : {"LOC003", "many", "nothing", "page"}) {
+    SCOPED_TRACE(name);
+    engine::Report report = golden_report(name);
+    report.program.locus = "1.2.3";
+    const std::string body = body_of(render(report));
+    const auto golden = kRoot / "tests/report/golden/html" / (std::string(name) + ".html");
+    if (std::getenv("LOCUS_UPDATE_GOLDEN") != nullptr) std::ofstream(golden, std::ios::binary) << body;
+    EXPECT_EQ(body, read(golden));
+  }
+}
+
+TEST(Html, TheReaderSeesWhatIsWrong) {
+  std::string page = render(golden_report("LOC003"));
+  EXPECT_EQ(Reader(page).check(), "");
+  for (const char* hostile :
+       {"<img src=x>", "<b onclick=x>", "</div>", "<script", "<a href=\"http://x\">", "\x01", "<"}) {
+    std::string broken = page;
+    broken.insert(broken.find("<main"), hostile);
+    EXPECT_NE(Reader(broken).check(), "") << hostile;
+  }
+}
+
+TEST(Html, AnythingIsHarmless) {
+  for (int seed = 0; seed < rounds(); ++seed) {
+    SCOPED_TRACE(seed);
+    Source source(static_cast<unsigned>(seed));
+    const std::string page = render(source.report());
+    ASSERT_EQ(Reader(page).check(), "");
+    ASSERT_TRUE(engine::valid_utf8(page) == page);
+    ASSERT_LT(page.size(), kMaxPageBytes);
+    ASSERT_THAT(body_of(page), Not(HasSubstr("<img")));
+  }
+}
+
+TEST(Html, EscapesEverywhere) {
+  EXPECT_EQ(escape("<a b=\"c\" d='e'>&"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;");
+  EXPECT_EQ(html_prose("`<b>` and `x"), "<code>&lt;b&gt;</code> and `x");
+  EXPECT_EQ(device_chip("\"><b>"), "<span class=\"chip dx\">&quot;&gt;&lt;b&gt;</span>");
+  EXPECT_EQ(html_words("a\xff\x1b[31m\nb"), "a\uFFFD␛[31m b");
+}
+
+TEST(Html, ColoursDevices) {
+  EXPECT_EQ(device_class("cpu"), "cpu");
+  EXPECT_EQ(device_class("cuda:0"), "d0");
+  EXPECT_EQ(device_class("cuda:11"), "d3");
+  EXPECT_EQ(device_class("cuda"), "d0");
+  EXPECT_EQ(device_class("meta"), "dx");
+  EXPECT_EQ(device_class("cuda:x"), "dx");
+}
+
+TEST(Html, MarksWhatAnEditChanges) {
+  EXPECT_EQ(html_changed_line("f(a)", "f(a.to(d))", "ins"), "f(a<ins>.to(d)</ins>)");
+  EXPECT_EQ(html_changed_line("", "x = y", "ins"), "<ins>x = y</ins>");
+  EXPECT_EQ(html_changed_line("same", "same", "ins"), "same");
+  EXPECT_EQ(html_changed_line("aa", "aaa", "ins"), "aa<ins>a</ins>");
+}
+
+TEST(Html, TenThousandLinesStaySmall) {
+  engine::Report report = golden_report("page");
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string file = "/home/me/work/a_package_of_some_depth/with/modules/module_" + std::to_string(i) + ".py";
+    report.transfers.push_back({file, i + 1, "cpu", "cuda:0", 100, 1 << 20, "non_blocking, not pinned"});
+    report.syncs.push_back({file, i + 1, "aten::_local_scalar_dense", 7});
+    report.memory.front().by_line.push_back({file, i + 1, 1 << 20, 3});
+  }
+  const std::string page = render(report);
+  EXPECT_LT(page.size(), 600'000u);
+  EXPECT_EQ(Reader(page).check(), "");
+  EXPECT_THAT(page, HasSubstr("All of them are in the JSON report"));
+}
+
+TEST(Html, ThousandsOfFindingsStaySmall) {
+  engine::Report report = golden_report("page");
+  const engine::Finding finding = report.findings.front();
+  for (const std::size_t count : {1'000u, 10'000u}) {
+    report.findings.assign(count, finding);
+    const std::string page = render(report);
+    EXPECT_LT(page.size(), kMaxPageBytes);
+    EXPECT_EQ(Reader(page).check(), "");
+    EXPECT_THAT(page, HasSubstr(count == 1'000 ? "1,000 placement mistakes" : "10,000 placement mistakes"));
+  }
+}
+
+TEST(Html, LargeModelsAndLongNamesStaySmall) {
+  engine::Report report = golden_report("page");
+  const std::string name(5'000, 'n');
+  report.models.assign(20, {name, name, {}, 7});
+  for (engine::Model& model : report.models) {
+    for (int i = 0; i < 5'000; ++i) {
+      model.rows.push_back(
+          {i % 300, name, name, i % 4 == 3 ? "parameter" : "module", "cuda:0", {1, 2}, "float32", 8, true});
+    }
+  }
+  report.findings.front().culprit.name = report.findings.front().why = name;
+  for (engine::Step& step : report.findings.front().history) step.at.text = name + "x";
+  const std::string page = render(report);
+  EXPECT_LT(page.size(), kMaxPageBytes);
+  EXPECT_EQ(Reader(page).check(), "");
+}
+
+}  // namespace
+}  // namespace locus::report
