@@ -47,11 +47,11 @@ nav a:hover{color:var(--link);box-shadow:inset 0 -2px var(--link)}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px;border-radius:3px}
 section{margin:30px 0 44px}
 .lead{color:var(--dim);margin:-6px 0 12px}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;position:relative}
 table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line)}
 th{font-size:.8rem;font-weight:600;color:var(--dim);text-align:left}
 caption{text-align:left;color:var(--dim);font-size:.84em;padding:8px 0 6px}
-td,th{padding:7px 12px;border-top:1px solid var(--line);vertical-align:top}
+td,th{overflow-wrap:break-word;padding:7px 12px;border-top:1px solid var(--line);vertical-align:top}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .b{width:30%;min-width:90px;vertical-align:middle}
 .bars .at{color:var(--ink)}
@@ -132,7 +132,7 @@ mark.bad{border-color:var(--error)}.warning mark.bad{border-color:var(--warning)
 .split i,.dot{background:var(--c)}.split i{min-width:6px}
 .tensor{padding:1px 0 1px 17px}
 .dot{display:inline-block;width:9px;height:9px;border-radius:2px}
-.tensor.lost .warn{color:var(--error);font-weight:600}
+.tensor.lost .warn{color:var(--warning);font-weight:600}
 .chart{display:flex;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:16px 16px 30px 8px}
 .axis{flex:0 0 76px;display:flex;flex-direction:column;justify-content:space-between;text-align:right;font-size:.78rem;
 color:var(--dim);padding-right:8px;height:180px;line-height:1;font-variant-numeric:tabular-nums}
@@ -162,6 +162,7 @@ header,main,footer{padding-left:14px;padding-right:14px}nav{padding:0 14px}
 .meet{margin-top:4px}
 .axis{flex-basis:62px}.b{min-width:56px;width:auto}td,th{padding:6px 8px}
 }
+@media (max-width:480px){.b{display:none}}
 @media print{
 :root{--bg:#fff;--card:#fff;--soft:#f3f4f5}body{font-size:11pt}nav,.skip,.tools,.copy{display:none!important}
 .finding,.fix,.src,.chart,tr{break-inside:avoid}.scroll{overflow:visible}
