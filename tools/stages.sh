@@ -298,6 +298,7 @@ case ${1:-} in
     ;;
   test-all)
     echo "make test-all: the everyday suites, then those with"
+    echo "  the HTML report in Chromium tools/test_browser.sh      root, or a Chromium that is there"
     echo "  a fresh install by pip      tools/test_install.sh      2 GB for a while"
     echo "  a CUDA build of PyTorch     tools/test_cuda_build.sh   several GB from pip, no GPU needed"
     echo "  PyTorch 2.6, Debian trixie  tools/test_torch26.sh      root, debootstrap, 4 GB"
@@ -308,6 +309,7 @@ case ${1:-} in
       echo
     }
     part tools/stages.sh test
+    part tools/test_browser.sh
     part tools/test_install.sh
     part env -u TORCH -u VENV tools/test_cuda_build.sh
     part env -u TORCH -u VENV tools/test_torch26.sh

@@ -151,7 +151,7 @@ class Session:
                 "transfers": [_line(entry, "from", "to", "bytes") for entry in bridge.transfers()],
                 "syncs": [_line(entry, "kind") for entry in bridge.synchronisations()],
                 "memory": bridge.memory_report(),
-                "models": self.models.rows(),
+                "models": self.models.rows() if self.models is not None else [],
                 "program": {
                     "script": self.script,
                     "argv": self.arguments,
