@@ -15,7 +15,7 @@ using engine::Severity;
 
 namespace {
 
-constexpr std::size_t kOpenFindings = 20, kMaxFixes = 3, kOtherPlaces = 12, kMaxNotes = 20;
+constexpr std::size_t kOpenFindings = 20, kMaxFixes = 3, kOtherPlaces = 12, kMaxNotes = 20, kEditsInSight = 25;
 constexpr std::size_t kFindingBytes = 1'150'000, kEditBytes = 250'000;
 
 std::string tone_of(const Finding& finding) { return finding.severity == Severity::kError ? "error" : "warning"; }
@@ -37,6 +37,23 @@ std::string_view first_line(std::string_view text) {
 std::string_view stripped(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   return text;
+}
+
+const std::string& culprit_name(const Finding& finding) {
+  return finding.culprit.name.empty() ? finding.culprit.expression : finding.culprit.name;
+}
+
+/// Whether it can be told in one breath: this tensor, here, belongs there.
+bool is_misplaced(const Finding& finding) {
+  const engine::Culprit& culprit = finding.culprit;
+  return !culprit_name(finding).empty() && !culprit.device.empty() && !culprit.expected_device.empty() &&
+         culprit.device != culprit.expected_device;
+}
+
+std::string short_headline(const Finding& finding) {
+  if (!is_misplaced(finding)) return html_headline(finding);
+  return fmt::format("{} <span class=way>{} → {}</span>", html_code(culprit_name(finding), 80),
+                     device_chip(finding.culprit.device), device_chip(finding.culprit.expected_device));
 }
 
 /// The edit in one line, for the table at the top.
@@ -123,20 +140,18 @@ std::string other_places(const Finding& finding, std::string_view directory) {
 
 std::string one_line(const Finding& finding, std::size_t number, std::string_view directory) {
   return fmt::format("<tr id=f{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", number, badge(finding),
-                     edit_place(finding, directory), html_headline(finding), short_edit(finding));
+                     edit_place(finding, directory), short_headline(finding), short_edit(finding));
 }
 
 }  // namespace
 
 std::string html_headline(const Finding& finding) {
   const engine::Culprit& culprit = finding.culprit;
-  const std::string& name = culprit.name.empty() ? culprit.expression : culprit.name;
-  if (name.empty() || culprit.device.empty() || culprit.expected_device.empty() ||
-      culprit.device == culprit.expected_device) {
+  if (!is_misplaced(finding)) {
     const std::string words = finding.message.empty() ? title_of(finding) : finding.message;
     return html_prose(words, 300);
   }
-  return html_code(name, 80) + " is on " + device_chip(culprit.device) + " and belongs on " +
+  return html_code(culprit_name(finding), 80) + " is on " + device_chip(culprit.device) + " and belongs on " +
          device_chip(culprit.expected_device);
 }
 
@@ -170,22 +185,34 @@ std::string html_finding(const Finding& finding, std::size_t number, bool open, 
 
 std::string html_edits(const engine::Report& report, std::string_view directory) {
   if (report.findings.empty()) return {};
-  std::string out = "<section id=edits><h2>What to change</h2>\n<div class=scroll><table class=edits><tbody>\n";
+  constexpr std::string_view kOpen =
+      "<div class=scroll><table class=edits><thead><tr><th class=num>#</th><th scope=col>line</th><th "
+      "scope=col>tensor, "
+      "where it is → where it belongs</th><th scope=col>edit</th></tr></thead><tbody>\n";
+  constexpr std::string_view kClose = "</tbody></table></div>\n";
+  std::string out = "<section id=edits><h2>What to change</h2>\n" + std::string(kOpen);
   std::size_t number = 0;
+  bool folded = false;
   for (const Finding& finding : report.findings) {
     if (out.size() > kEditBytes) break;
+    if (number == kEditsInSight && report.findings.size() > kEditsInSight + 5) {
+      folded = true;
+      out += kClose;
+      out += fmt::format("<details class=more><summary>{}</summary>{}",
+                         counted_more(static_cast<std::int64_t>(report.findings.size() - number), "edit"), kOpen);
+    }
     ++number;
     out += fmt::format(
         "<tr class={0}><td class=num><a href=\"#f{1}\" aria-label=\"finding {1}\">{1}</a></td><td>{2}</td><td>{3}</td>"
         "<td>{4}</td></tr>\n",
-        tone_of(finding), number, edit_place(finding, directory), html_headline(finding), short_edit(finding));
+        tone_of(finding), number, edit_place(finding, directory), short_headline(finding), short_edit(finding));
   }
-  out += "</tbody></table></div>\n";
+  out += kClose;
   if (number < report.findings.size()) {
     out += fmt::format("<p class=dim>… and {}</p>",
                        counted_more(static_cast<std::int64_t>(report.findings.size() - number), "finding"));
   }
-  return out + "</section>\n";
+  return out + (folded ? "</details>" : "") + "</section>\n";
 }
 
 std::string html_findings(const engine::Report& report, std::string_view directory) {

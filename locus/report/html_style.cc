@@ -60,7 +60,7 @@ td,th{overflow-wrap:break-word;padding:7px 12px;border-top:1px solid var(--line)
 .edits .num{width:1%;text-align:right}.edits .num a{text-decoration:none;font-weight:700;padding:4px}
 .edits tr.error .num{box-shadow:inset 3px 0 var(--error)}.edits tr.warning .num{box-shadow:inset 3px 0 var(--warning)}
 .edits tr.error .num a{color:var(--error)}.edits tr.warning .num a{color:var(--warning)}
-.edits td:nth-child(2) .at{color:var(--ink);font-weight:600}.edits td:nth-child(2){min-width:16ch}.edits td:nth-child(3){min-width:24ch}
+.edits td:nth-child(2) .at{color:var(--ink);font-weight:600}.edits td:nth-child(2){min-width:16ch;width:27%}.way{white-space:nowrap}.edits td:nth-child(3){min-width:20ch;width:28%}
 .edits td:last-child{min-width:22ch}
 ins,del{text-decoration:none;border-radius:3px}
 ins{background:var(--insmark)}del{background:var(--delmark)}
@@ -149,7 +149,7 @@ footer{color:var(--dim);font-size:.86rem;padding-top:14px;padding-bottom:40px;bo
 @media (max-width:760px){
 header,main,footer{padding-left:14px;padding-right:14px}nav{padding:0 14px}
 .verdict{font-size:1.5rem}.facts{gap:8px 22px}
-.edits,.edits tbody,.edits tr,.edits td{display:block;width:auto}
+.edits thead{display:none}.edits,.edits tbody,.edits tr,.edits td{display:block;width:auto!important}
 .edits tr{border-top:1px solid var(--line);padding:8px 0;position:relative}
 .edits td{border:0;padding:2px 12px 2px 44px;min-width:0!important}
 .edits tr.error,.edits tr.warning{box-shadow:inset 3px 0 var(--error)}.edits tr.warning{box-shadow:inset 3px 0 var(--warning)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 import types
 import weakref
 from collections.abc import Callable
@@ -22,6 +23,7 @@ _MAX_ROWS = 1_500
 _MAX_DEPTH = 24
 _LOOKS_AT_FINDINGS = 3
 _LOOKS_AT_MOVES = 4
+_SHARE_OF_TIME = 0.03  # that looking for models may take of a run; those that are known are looked at all the same
 
 Row = dict[str, Any]
 
@@ -33,6 +35,7 @@ class Models:
         self._seen: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
         self._findings = self._moves = 0
         self._stepped = False
+        self._began, self._spent = time.perf_counter(), 0.0
 
     def at_step(self, *_: Any) -> None:
         """After an optimizer's step; looks once, when the model has just been trained for the first time."""
@@ -55,7 +58,12 @@ class Models:
 
     def look(self, frames: list[types.FrameType]) -> None:
         """Brings what is known up to date. Never fails: a model that can't be read is left out."""
-        self._guarded(lambda: self._look(frames))
+        began = time.perf_counter()
+        if self._seen and self._spent > _SHARE_OF_TIME * (began - self._began):
+            self._guarded(lambda: self._look([root for ref, _ in self._seen if (root := ref()) is not None], frames))
+        else:
+            self._guarded(lambda: self._look(_roots(), frames))
+        self._spent += time.perf_counter() - began
 
     def rows(self) -> list[dict[str, Any]]:
         """The models for the report, the largest first."""
@@ -72,9 +80,9 @@ class Models:
 
             facts.note_fault("looking at models", error)
 
-    def _look(self, frames: list[types.FrameType]) -> None:
+    def _look(self, roots: list[Any], frames: list[types.FrameType]) -> None:
         walked: set[int] = set()
-        for root in _roots():
+        for root in roots:
             if id(root) not in walked:  # else it is part of a model in a way that PyTorch does not see
                 self._keep(root, _name(root, frames), walked)
 

@@ -1,5 +1,5 @@
-"""The HTML report in a real browser: what a person sees; that nothing runs or is fetched that should not; that it can be
-read in the dark, on a narrow screen, on paper and without scripts. LOCUS_SCREENSHOTS=FOLDER keeps the pictures.
+"""The HTML report in a real browser: what a person sees; that nothing runs or is fetched that should not; that it reads
+well in the dark, on a narrow screen, on paper and without scripts. LOCUS_SCREENSHOTS=FOLDER keeps the pictures.
 """
 
 import base64

@@ -119,7 +119,7 @@ def test_what_can_not_be_done_is_said_first(program, tmp_path, words):
 
 
 def test_what_can_not_be_written_is_not_lost(program, tmp_path):
-    """The folder disappears while the program runs: the report is shown, the other file is there, the exit code is 2."""
+    """The folder disappears while the program runs: the report is shown, the other file is there, exit code 2."""
     gone, kept = tmp_path / "gone", tmp_path / "kept.sarif"
     gone.mkdir()
     code = f"import os; os.rmdir({str(gone)!r})"
