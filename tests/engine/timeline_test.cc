@@ -36,7 +36,9 @@ TEST(Timeline, MergesNeighboursAndLosesNoPeak) {
   std::size_t highest = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
     EXPECT_LE(points[i].low, points[i].high);
-    if (i > 0) EXPECT_GE(points[i].step, points[i - 1].step);
+    if (i > 0) {
+      EXPECT_GE(points[i].step, points[i - 1].step);
+    }
     if (points[i].high > points[highest].high) highest = i;
   }
   EXPECT_EQ(points[highest].high, 1'000'000'000);
