@@ -165,7 +165,7 @@ header,main,footer{padding-left:14px;padding-right:14px}nav{padding:0 14px}
 @media (max-width:480px){.b{display:none}}
 @media print{
 :root{--bg:#fff;--card:#fff;--soft:#f3f4f5}body{font-size:11pt}nav,.skip,.tools,.copy{display:none!important}
-.finding,.fix,.src,.chart,tr{break-inside:avoid}.scroll{overflow:visible}
+.fix,.src,.chart,.path,tr{break-inside:avoid}h2,h3,h4,summary{break-after:avoid}.scroll{overflow:visible}
 .diff>div,.ln{white-space:pre-wrap;width:auto}
 details::details-content{content-visibility:visible;block-size:auto}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
