@@ -42,6 +42,7 @@ std::string facts(const Report& report) {
   for (const auto& each : report.syncs) syncs = add_up(syncs, each.count);
   std::string out = "<dl class=facts>";
   if (report.program.steps > 0) fact(out, "steps", grouped(report.program.steps));
+  if (report.program.ranks > 0) fact(out, "ranks", grouped(report.program.ranks));
   fact(out, "operators checked", grouped(report.program.ops));
   fact(out, "transfers", fmt::format("{} <small>{}</small>", grouped(transfers), bytes_text(bytes)));
   fact(out, "synchronisations", grouped(syncs));

@@ -15,7 +15,8 @@ using engine::Severity;
 
 namespace {
 
-constexpr std::size_t kOpenFindings = 20, kMaxFixes = 3, kOtherPlaces = 12, kMaxNotes = 20, kEditsInSight = 25;
+constexpr std::size_t kOpenFindings = 20, kMaxFixes = 3, kOtherPlaces = 12, kMaxNotes = 20, kEditsInSight = 25,
+                      kMaxRanks = 16;
 constexpr std::size_t kFindingBytes = 1'150'000, kEditBytes = 250'000;
 
 std::string tone_of(const Finding& finding) { return finding.severity == Severity::kError ? "error" : "warning"; }
@@ -113,6 +114,16 @@ std::string seen_text(const Finding& finding, std::int64_t steps) {
   std::string seen = "seen " + counted(finding.count, "time");
   if (steps > 0) seen += " in " + counted(steps, "step");
   if (finding.first_step > 0) seen += ", first after " + counted(finding.first_step, "step");
+  for (std::size_t i = 0; i < std::min(finding.ranks.size(), kMaxRanks); ++i) {
+    seen += fmt::format("{}{}",
+                        i > 0                      ? ", "
+                        : finding.ranks.size() > 1 ? ", on ranks "
+                                                   : ", on rank ",
+                        finding.ranks[i]);
+  }
+  if (finding.ranks.size() > kMaxRanks) {
+    seen += " and " + counted_more(static_cast<std::int64_t>(finding.ranks.size() - kMaxRanks), "rank");
+  }
   return seen;
 }
 

@@ -123,6 +123,7 @@ class Source {
     finding.count = big();
     finding.first_step = big();
     for (std::size_t n = below(3); n > 0; --n) finding.notes.push_back(text());
+    for (std::size_t n = below(40); n > 0; --n) finding.ranks.push_back(number());
     finding.id = text();
     return finding;
   }
@@ -160,8 +161,8 @@ class Source {
       }
     }
     for (std::size_t n = below(3); n > 0; --n) report.models.push_back(model());
-    report.program = {text(),   {text(), text()}, number(), big(), big(), static_cast<double>(big()),
-                      {text()}, text(),           text()};
+    report.program = {text(),   {text(), text()},           number(), big(),  big(),
+                      number(), static_cast<double>(big()), {text()}, text(), text()};
     report.notes = {text()};
     return report;
   }
