@@ -89,11 +89,13 @@ class Models:
     def _keep(self, root: Any, name: str, walked: set[int]) -> None:
         known = next((model for ref, model in self._seen if ref() is root), None)
         name = name or (known or {}).get("name", "")
+        before = set(walked)
         rows = _rows(root, name or type(root).__name__, "module", 0, True, walked)
         if not rows:
             return
         # What was looked at alone is shown as the part that it is.
-        self._seen = [(ref, model) for ref, model in self._seen if ref() is root or id(ref()) not in walked]
+        parts = walked - before
+        self._seen = [(ref, model) for ref, model in self._seen if ref() is root or id(ref()) not in parts]
         listed, more = rows[:_MAX_ROWS], rows[_MAX_ROWS:]
         model = {"name": name, "class": type(root).__name__, "rows": listed, "more_rows": len(more)}
         if known is not None:
