@@ -26,7 +26,10 @@ def install(bridge: Any) -> None:
         return
     from torch.distributed import distributed_c10d as c10d
 
-    group = bridge.define_process_group(_make_gloo)
+    try:
+        group = bridge.define_process_group(_make_gloo)
+    except (ImportError, TypeError, RuntimeError):
+        return  # a torch.distributed of another shape: without NCCL, as it was built
     group.__module__ = c10d.__name__
     _name_the_rest(group)
     for module in (c10d, torch.distributed, torch._C._distributed_c10d):
