@@ -22,7 +22,8 @@ constexpr int kWidth = 1000, kHeight = 180;
 double axis_end(double value) {
   double end = 1;
   while (end < value) end *= 2;
-  return end * 0.75 >= value ? end * 0.75 : end;
+  end = end * 0.75 >= value ? end * 0.75 : end;
+  return std::min(end, 9e18);  // as a number of bytes it must fit
 }
 
 class Chart {
@@ -64,7 +65,7 @@ class Chart {
   std::string when() const {
     if (line_.step.size() < points_ || line_.step.empty() || line_.step[points_ - 1] <= 0) return {};
     const std::int64_t step = line_.step[highest_];
-    return step <= 0 ? "in the first step" : "in step " + grouped(step + 1);
+    return step <= 0 ? "in the first step" : "in step " + grouped(add_up(step, 1));
   }
 
  private:
@@ -100,7 +101,7 @@ class Chart {
       const double at = static_cast<double>(i) / static_cast<double>(points_);
       const std::int64_t step = line_.step[i] / every * every;
       ticks.push_back({at, (ticks.empty() ? "step " : "") + grouped(step)});
-      next = step + every;
+      next = add_up(step, every);
     }
     return ticks;
   }

@@ -165,7 +165,7 @@ std::string html_excerpt(const Finding& finding, std::string_view directory) {
     int last = 0;
     for (const Line& line : lines) {
       if (line.at->file != file) continue;
-      if (last != 0 && line.at->line > last + 1) out += "<div class=gap>⋮</div>";
+      if (last != 0 && line.at->line - last > 1) out += "<div class=gap>⋮</div>";
       out += render_line(line, dedent);
       last = line.at->line;
     }
