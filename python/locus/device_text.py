@@ -31,7 +31,7 @@ def write(
         frames: the live frames; one that runs the code around `node` tells what names mean there.
         others: expressions of operands that are on `device` already.
     """
-    scope = _function(file, node)
+    scope = function_of(file, node)
     frame = _frame_of(file, scope, frames)
     names = _module_names(file, frames)
     in_method = isinstance(file.scope(scope), ast.ClassDef) if scope is not file.tree else False
@@ -70,7 +70,7 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
             bound = any((alias.asname or alias.name).partition(".")[0] == name for alias in inner.names)
         else:
             bound = isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and inner.id == name
-        if not bound or _function(file, inner) is not scope or (inner.lineno, inner.col_offset) >= place:
+        if not bound or function_of(file, inner) is not scope or (inner.lineno, inner.col_offset) >= place:
             continue
         # The statement's own target is not bound yet when its value is computed; a loop's is.
         if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
@@ -78,7 +78,7 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
     return False
 
 
-def _function(file: source.Source, node: ast.AST) -> ast.AST:
+def function_of(file: source.Source, node: ast.AST) -> ast.AST:
     """The function around a node, or the module."""
     return next((a for a in file.ancestors(node) if isinstance(a, source.Function)), file.tree)
 
@@ -181,7 +181,7 @@ def _from_operand(
 ) -> str:
     """`x.device`, of a tensor that is where it should be."""
     for other, other_file in others:
-        if other_file is not file or _function(file, other) is not scope or not _is_simple(other):
+        if other_file is not file or function_of(file, other) is not scope or not _is_simple(other):
             continue
         root = other
         while isinstance(root, (ast.Attribute, ast.Subscript)):

@@ -76,7 +76,9 @@ def device_argument(file: source.Source, call: ast.Call, words: str) -> Edit | N
         return file.edit([Change.replace(given.value, words)])
     if name == "Generator" and call.args:
         return file.edit([Change.replace(call.args[0], words)])
-    if name in WITHOUT_DEVICE or (name in RANDOM and not _draws_on_devices(file)):
+    # A leaf must be made where it is: what .to() gives has no gradient of its own.
+    is_leaf = any(keyword.arg == "requires_grad" for keyword in call.keywords)
+    if name in WITHOUT_DEVICE or (name in RANDOM and not is_leaf and not _draws_on_devices(file)):
         return append_call(file, call, f".to({words})")
     return add_argument(file, call, f"device={words}") if name in FACTORIES else None
 
