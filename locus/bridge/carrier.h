@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "locus/bridge/carried_work.h"
+#include "locus/bridge/compat.h"
 
 namespace locus::bridge {
 
@@ -52,8 +53,11 @@ class Carrier final : public c10d::Backend {
 
   const std::string getBackendName() const override { return name_; }
   bool supportsCoalescing() const override { return true; }
-  c10::intrusive_ptr<Options> getBackendOptions() { return options_; }
-  void setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
+  c10::intrusive_ptr<Options> options() const { return options_; }
+#if LOCUS_HAS_BACKEND_OPTIONS
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+#endif
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void setSequenceNumberForGroup() override {}

@@ -34,7 +34,12 @@ void listen(const py::object& on_call, const py::object& on_sharing) {
   set_listeners(
       [call](Carrier& group, const Collective& collective, uint64_t sequence) {
         py::gil_scoped_acquire gil;
-        (*call)(c10::intrusive_ptr<Carrier>::reclaim_copy(&group), facts_of(group, collective, sequence));
+        try {
+          (*call)(c10::intrusive_ptr<Carrier>::reclaim_copy(&group), facts_of(group, collective, sequence));
+        } catch (const py::error_already_set& error) {
+          // A thread of autograd's may carry it on: nothing of Python in it.
+          throw std::runtime_error(py::str(error.value()).cast<std::string>());
+        }
       },
       [sharing](Carrier& group, c10::Device device, const std::vector<int>& ranks) {
         py::gil_scoped_acquire gil;
@@ -65,11 +70,13 @@ void define_collectives(py::module_& m) {
       return c10::make_intrusive<Carrier>(std::move(gloo), nullptr, "gloo", c10::make_intrusive<NcclOptions>());
     });
     group.def_property_readonly("options", [](Carrier& self) {
-      return c10::static_intrusive_pointer_cast<NcclOptions>(self.getBackendOptions());
+      return c10::static_intrusive_pointer_cast<NcclOptions>(self.options());
     });
     group.def("_pending", &Carrier::pending);
     group.def("_give_up", &Carrier::give_up, py::call_guard<py::gil_scoped_release>());
-    group.def("_set_default_timeout", [](Carrier& self, std::chrono::milliseconds timeout) { self.setTimeout(timeout); });
+    group.def("_set_default_timeout", [](Carrier& self, std::chrono::milliseconds timeout) {
+      self.options()->timeout = timeout;
+    });
     return m.attr("ProcessGroupNCCL").cast<py::object>();
   });
 }

@@ -17,6 +17,9 @@
 #define LOCUS_HAS_DEVICE_ALLOCATOR 0
 #endif
 
+/// Whether a c10d backend is asked for its options and time limit through the base class.
+#define LOCUS_HAS_BACKEND_OPTIONS LOCUS_TORCH_AT_LEAST(2, 13)
+
 namespace locus::bridge {
 
 /// Raises what PyTorch raises when a CUDA call fails: AcceleratorError where it exists, else RuntimeError.
