@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -66,6 +67,8 @@ def start_in_child() -> None:
     from locus.session import Session
 
     _is_child = True
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
     limit = os.environ.get(STEPS_VARIABLE, "")
     session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
     session.start()
@@ -75,6 +78,17 @@ def start_in_child() -> None:
         from multiprocessing import util
 
         util.Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
+
+
+def _end_with_parent() -> None:
+    """A rank of torchrun's does not outlive a check that is killed."""
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def follow(session: Any) -> None:
