@@ -263,13 +263,27 @@ struct InsideComposite {
   ~InsideComposite() { t_composites -= 1; }
 };
 
-/// The call itself. What was moved may have left the card for the host: then PyTorch chooses the kernel anew.
-void go_on(const c10::OperatorHandle& op, DispatchKeySet next, Stack* stack, bool moved) {
-  if (moved) {
-    op.callBoxed(stack);
-  } else {
-    op.redispatchBoxed(next, stack);
+/// The call itself. What was moved may have left the card for the host: then PyTorch chooses the kernel anew, and new
+/// results go to the card, where the program means to go on with them.
+void go_on(const c10::OperatorHandle& op, const OperatorPlan& plan, DispatchKeySet next, Stack* stack,
+           const std::optional<Device>& card) {
+  if (!card.has_value()) return op.redispatchBoxed(next, stack);
+  op.callBoxed(stack);
+  const size_t returns = op.schema().returns().size();
+  for (size_t i = 0; i < returns && i < 32; ++i) {
+    IValue& value = (*stack)[stack->size() - returns + i];
+    if ((plan.aliases >> i & 1) != 0 || !value.isTensor() || !value.toTensor().defined()) continue;
+    if (value.toTensor().device().is_cpu()) value = value.toTensor().to(*card);
   }
+}
+
+/// The card among a call's operands.
+std::optional<Device> card_of(const Call& call) {
+  for (const OperandRef& ref : all_operands(call)) {
+    const Tensor t = operand(call, ref);
+    if (t.device().is_cuda()) return t.device();
+  }
+  return std::nullopt;
 }
 
 void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
@@ -298,18 +312,18 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     return op.callBoxedForDispatchKey(DispatchKey::CompositeExplicitAutograd, *stack);
   }
   // Nobody stands behind the door of a real card: there the parts of a composite must pass it too.
-  const bool reopened = real && judging && plan.composite && !plan.moves;
+  const bool reopened = real && judging && plan.composite && plan.tensors > 1 && !plan.moves;
   std::optional<c10::impl::ExcludeDispatchKeyGuard> closed;
   if (!reopened) closed.emplace(DispatchKeySet(kCheckKey));
   g_calls.fetch_add(1, std::memory_order_relaxed);
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   SiteScope site(current_site());
   Violation violation;
-  bool moved = false;
+  std::optional<Device> card;  // of a real call whose operands were moved
   if (judging) {
     if (plan.tensors > 1 && find_violation(call, &violation)) {
+      if (real) card = card_of(call);
       report_and_move(call, violation);
-      moved = real;
     }
     if (plan.generator >= 0) check_generator(call);
     check_pending(call);
@@ -319,13 +333,13 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const uint64_t sequence = at::sequence_number::peek();
   if (real && (plan.moves || plan.copies || plan.synchronises)) {
     const RealCrossing crossing(call);
-    go_on(op, next, stack, moved);
+    go_on(op, plan, next, stack, card);
     crossing.note(*stack);
   } else if (reopened) {
     const InsideComposite inside;
-    go_on(op, next, stack, moved);
+    go_on(op, plan, next, stack, card);
   } else {
-    go_on(op, next, stack, moved);
+    go_on(op, plan, next, stack, card);
   }
   const uint64_t after = at::sequence_number::peek();
   if (after != sequence) note_forward_site(sequence, after, t_site);
