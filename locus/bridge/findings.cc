@@ -85,7 +85,8 @@ Decision ask_python(const py::dict& raw, c10::Device fallback) {
     const std::string device = pair[1].cast<std::string>();
     return {pair[0].cast<bool>(), device.empty() ? fallback : c10::Device(device)};
   } catch (py::error_already_set& error) {
-    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit)) throw;
+    // The program's own: somebody ends it, or it has made an error of our warning.
+    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit) || error.matches(PyExc_Warning)) throw;
     say_fault(error.what());
   } catch (const std::exception& error) {
     say_fault(error.what());
@@ -212,7 +213,6 @@ Decision report_violation(const Call& call, const Violation& violation, engine::
   raw["in_backward"] = forward != 0 && user_site() == 0;
   raw["forward_site"] = forward;
   raw["site"] = site;
-  raw["step"] = g_steps.load();
   raw["key"] = key;
   py::list operands;
   for (const OperandRef& ref : all_operands(call)) operands.append(operand_dict(call, violation, ref));
@@ -224,50 +224,52 @@ Decision report_violation(const Call& call, const Violation& violation, engine::
     operands.append(std::move(d));
   }
   raw["operands"] = std::move(operands);
-  return ask_python(raw, violation.device);
+  return report_raw(raw, violation.device);
+}
+
+Decision report_raw(py::dict& raw, c10::Device fallback) {
+  raw["policy"] = static_cast<int>(policy());
+  raw["step"] = g_steps.load();
+  return ask_python(raw, fallback);
 }
 
 void report_early_read(const std::string& op, const Tensor& tensor, int argument, int device) {
-  py::gil_scoped_acquire gil;
-  py::dict raw;
-  raw["kind"] = "read-too-early", raw["overload"] = op, raw["error"] = "";
-  raw["device"] = "cuda:" + std::to_string(device), raw["in_backward"] = false, raw["forward_site"] = 0;
-  raw["site"] = current_site(), raw["step"] = g_steps.load(), raw["key"] = uint64_t{0};
-  py::dict d;
-  d["argument"] = "self", d["position"] = argument, d["index"] = -1, d["tensor"] = tensor, d["odd"] = true;
-  d["rule"] = "same", d["written"] = false;
-  py::list operands;
-  operands.append(std::move(d));
-  raw["operands"] = std::move(operands);
-  ask_python(raw, c10::Device(c10::kCPU));
+  const engine::SiteId site = current_site();
+  const uint64_t key = engine::mix((uint64_t{site} << 20) ^ operator_number("read too early"));
+  decide(key, {false, c10::Device(c10::kCPU)}, [&](uint64_t distinct) {
+    py::gil_scoped_acquire gil;
+    py::dict raw;
+    raw["kind"] = "read-too-early", raw["overload"] = op, raw["error"] = "";
+    raw["device"] = "cuda:" + std::to_string(device), raw["in_backward"] = false, raw["forward_site"] = 0;
+    raw["site"] = site, raw["key"] = distinct;
+    py::dict d;
+    d["argument"] = "self", d["position"] = argument, d["index"] = -1, d["tensor"] = tensor, d["odd"] = true;
+    d["rule"] = "same", d["written"] = false;
+    py::list operands;
+    operands.append(std::move(d));
+    raw["operands"] = std::move(operands);
+    return report_raw(raw, c10::Device(c10::kCPU));
+  });
 }
 
 void define_check(py::module_& m) {
-  m.def("start_check", [](py::object reporter) {
-    TORCH_CHECK(simulating() || on_real_devices(), "locus: simulate devices before a check starts");
+  m.def("set_reporter", [](py::object reporter) {
+    TORCH_CHECK(simulating() || on_real_devices(), "locus: there are no devices to watch; call locus.simulate() first");
     delete g_reporter;
     g_reporter = new py::object(std::move(reporter));
-    g_watching.store(true);
-    g_judging.store(true);
-    install_door();
-    open_door(true);
   });
   m.def("start_recording", [] {
     TORCH_CHECK(simulating() || on_real_devices(), "locus: there are no devices to watch");
     if (watching()) return;  // a check is under way, which records too
-    g_watching.store(true);
-    g_judging.store(false);
+    begin_watching();
     install_door();
-    open_door(true);
+    set_policy_state(static_cast<PolicyState>(Policy::kRaise));
   });
   m.def("use_real_devices", &use_real_devices);
   m.def("note_wait", [](int device, const std::string& what, double seconds) {
     if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
-  m.def("stop_check", [] { open_door(false); });
-  m.def("enter_thread", [] { open_door(watching()); });
-  m.def("open_door", &open_door);
-  m.def("door_is_open", [] { return policy() == Policy::kCollect; });
+  m.def("open_door", [](bool open) { set_policy_state(open ? static_cast<PolicyState>(Policy::kCollect) : kClosed); });
   m.def("current_site", [] { return current_site(); });
   m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
   m.def("count_step", [] { return ++g_steps; });

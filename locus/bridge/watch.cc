@@ -2,7 +2,6 @@
 #include "locus/bridge/watch.h"
 
 #include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <array>
@@ -37,6 +36,8 @@ struct NodeFields : torch::autograd::Node {
   static uint64_t thread(const torch::autograd::Node& node) { return node.*(&NodeFields::thread_id_); }
 };
 
+std::atomic<int> g_watchers{0};
+
 /// Transfers that deserve a word in the ledger.
 enum TransferKind : uint16_t { kBlocking = 0, kNonBlocking = 1, kNonBlockingUnpinned = 2 };
 
@@ -47,13 +48,15 @@ int8_t device_number(const at::Tensor& t) {
 }  // namespace
 
 std::atomic<bool> g_watching{false};
-std::atomic<bool> g_judging{true};
+std::atomic<bool> g_judging{false};
 std::atomic<int64_t> g_steps{0};
 
-Policy policy() {
-  // The door's key travels with PyTorch's thread state into autograd's threads, which a variable of ours would not.
-  const bool judged = g_judging.load(std::memory_order_relaxed) && c10::impl::tls_is_dispatch_key_included(kCheckKey);
-  return judged ? Policy::kCollect : Policy::kRaise;
+void begin_watching() {
+  ++g_watchers;
+  g_watching.store(true);
+}
+void end_watching() {
+  if (--g_watchers == 0) g_watching.store(false);
 }
 
 engine::Ledger& transfers() {

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from locus import errors
+    from locus.errors import PlacementWarning
     from locus.guarding import explain, guard
     from locus.looking import history, where
     from locus.placing import last_placement, place
+    from locus.policies import policy
     from locus.simulation import simulate
 
 __version__ = "0.1.0"
 """The version of Locus."""
 
 __all__ = [
+    "PlacementWarning",
     "__version__",
     "errors",
     "explain",
@@ -26,6 +29,7 @@ __all__ = [
     "history",
     "last_placement",
     "place",
+    "policy",
     "simulate",
     "where",
 ]
@@ -40,6 +44,8 @@ _LAZY = {
     "history": "locus.looking",
     "place": "locus.placing",
     "last_placement": "locus.placing",
+    "policy": "locus.policies",
+    "PlacementWarning": "locus.errors",
 }
 
 

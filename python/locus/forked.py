@@ -15,7 +15,7 @@ _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<functio
 _installed = False
 
 
-def install(session: Any) -> None:
+def install(bridge: Any) -> None:
     """Looks at what workers raise, once a process."""
     global _installed
     if _installed:
@@ -27,11 +27,10 @@ def install(session: Any) -> None:
 
     @functools.wraps(original)
     def reraise(self: Any) -> Any:
-        if _SENTENCE in self.exc_msg and session.bridge is not None:
-            case = make_case(self.exc_msg, session.bridge.steps())
-            session.add_case(case)
-            if session.offers is not None:
-                session.offers += offer_of(case["use"])
+        if _SENTENCE in self.exc_msg and bridge.policy_state() > 0:
+            from locus import reporter
+
+            reporter.add_case(make_case(self.exc_msg, bridge.steps()))
         return original(self)
 
     ExceptionWrapper.reraise = reraise

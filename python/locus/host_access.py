@@ -1,5 +1,5 @@
-"""Host code that looks into a CUDA tensor without an operator: .numpy() and what calls it. While a program is checked
-this is a finding and the program goes on with a copy; otherwise PyTorch's own error stands.
+"""Host code that looks into a CUDA tensor without an operator: .numpy() and what calls it. Under a policy that goes on
+this is a mistake like any other and the program goes on with a copy; else PyTorch's own error stands.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 _installed = False
 
 
-def install(session: Any) -> None:
+def install(bridge: Any) -> None:
     """Wraps Tensor.numpy and Tensor.tolist, once a process."""
     global _installed
     if _installed:
@@ -22,12 +22,12 @@ def install(session: Any) -> None:
 
     @functools.wraps(original)
     def numpy(self: Any, *arguments: Any, **options: Any) -> Any:
-        bridge = session.bridge
-        if bridge is None or not bridge.door_is_open() or options.get("force"):
+        if bridge.policy_state() <= 0 or options.get("force"):
             return original(self, *arguments, **options)
         if self.is_cuda:
-            raising, _ = session.report(_raw(bridge, self, "host-access"))
-            return original(self if raising else self.detach().cpu(), *arguments, **options)
+            target = bridge.report_outside(_raw(self))
+            copy = self if target is None else bridge.move_unseen(self.detach(), "cpu")
+            return original(copy, *arguments, **options)
         if not self.requires_grad:
             bridge.check_host_read(self)
         return original(self, *arguments, **options)
@@ -38,17 +38,16 @@ def install(session: Any) -> None:
 
     @functools.wraps(original_list)
     def tolist(self: Any) -> Any:
-        if not self.is_cuda and session.bridge is not None and session.bridge.door_is_open():
-            session.bridge.check_host_read(self)
+        if not self.is_cuda and bridge.policy_state() > 0:
+            bridge.check_host_read(self)
         return original_list(self)
 
     torch.Tensor.tolist = tolist
 
 
-def _raw(bridge: Any, tensor: Any, kind: str) -> dict[str, Any]:
+def _raw(tensor: Any) -> dict[str, Any]:
     return {
-        "kind": kind, "overload": "numpy", "device": str(tensor.device), "in_backward": False, "forward_site": 0,
-        "site": bridge.current_site(), "step": bridge.steps(), "key": 0,
+        "kind": "host-access", "overload": "numpy", "device": str(tensor.device),
         "error": f"can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
         "host memory first.",
         "operands": [{"argument": "self", "position": 0, "index": -1, "tensor": tensor, "odd": True, "rule": "same",

@@ -52,6 +52,14 @@ def check(runner: ForkRunner, path: Path | str, devices: int = DEVICES) -> Check
     return Checked(result, json.loads(text) if text else None)
 
 
+def check_source(runner: ForkRunner, text: str, devices: int = DEVICES, name: str = "program.py") -> Checked:
+    """Checks program text, written to a file so that it has lines to point at."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_text(text)
+        return check(runner, path, devices)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """How well a known mistake was found; each includes the ones before it."""
