@@ -109,6 +109,7 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
     call.stack[call.base + call.plan.generator] = IValue();
     return;
   }
+  const MovingScope moving;
   // In place and out=: the operand that is written decides, or nothing would be written.
   for (const OperandRef& ref : all_operands(call)) {
     if (call.plan.arguments[ref.argument].written && violation.kind != Violation::Kind::kMustBeCpu) {
@@ -412,10 +413,14 @@ void report_and_move(const Call& call, const Violation& violation) {
     if (on_real_devices()) return;  // the card has its own word on it
     raise_violation(call, violation);
   }
-  move_operands(call, violation, decision.device);
-  // On a real card what is still mixed would end the program; on simulated ones the kernel sees to it.
-  Violation rest;
-  if (on_real_devices() && find_violation(call, &rest)) move_operands(call, rest, rest.device);
+  try {
+    move_operands(call, violation, decision.device);
+    // On a real card what is still mixed would end the program; on simulated ones the kernel sees to it.
+    Violation rest;
+    if (on_real_devices() && find_violation(call, &rest)) move_operands(call, rest, rest.device);
+  } catch (const c10::OutOfMemoryError&) {
+    raise_violation(call, violation);  // no room to go on: the program gets what it would have got without us
+  }
 }
 
 }  // namespace locus::bridge

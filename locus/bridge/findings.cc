@@ -141,7 +141,8 @@ py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
     if (with_operator) {
       d["kind"] = operator_name(entry.key.kind);
     } else {
-      d["kind"] = entry.key.kind == 0 ? "" : entry.key.kind == 1 ? "non_blocking" : "non_blocking, not pinned";
+      static constexpr const char* kNotes[] = {"", "non_blocking", "non_blocking, not pinned", "moved by Locus"};
+      d["kind"] = kNotes[entry.key.kind & 3];
     }
     d["count"] = entry.count, d["bytes"] = entry.bytes;
     if (entry.nanoseconds != 0) d["milliseconds"] = static_cast<double>(entry.nanoseconds) / 1e6;
@@ -161,22 +162,31 @@ py::dict timeline_of(int device) {
   return timeline;
 }
 
+bool is_simulated_device(int device) { return simulating() && device < machine().devices() && !on_real_devices(); }
+std::int64_t allocated_now(int device) {
+  return is_simulated_device(device) ? machine().memory(device).allocated() : real_allocated(device);
+}
+
+py::list memory_lines(const std::vector<engine::MemoryByLine::Line>& from) {
+  py::list lines;
+  for (const auto& line : from) {
+    py::dict d;
+    const Place place = place_of(line.site);
+    d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
+    d["bytes"] = line.bytes, d["count"] = line.count;
+    lines.append(std::move(d));
+  }
+  return lines;
+}
+
 py::dict memory_report() {
   py::dict devices;
   for (int i = 0; i < sim::kMaxDevices; ++i) {
-    const bool simulated = simulating() && i < machine().devices() && !on_real_devices();
+    const bool simulated = is_simulated_device(i);
     const std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
     if (peak == 0) continue;
-    py::list lines;
-    for (const auto& line : memory_by_line(i).at_peak(simulated ? machine().memory(i).allocated() : real_allocated(i))) {
-      py::dict d;
-      const Place place = place_of(line.site);
-      d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
-      d["bytes"] = line.bytes, d["count"] = line.count;
-      lines.append(std::move(d));
-    }
     py::dict device;
-    device["peak"] = peak, device["by_line"] = std::move(lines);
+    device["peak"] = peak, device["by_line"] = memory_lines(memory_by_line(i).at_peak(allocated_now(i)));
     device["capacity"] = simulated ? machine().memory(i).capacity() : 0, device["timeline"] = timeline_of(i);
     devices[py::str("cuda:" + std::to_string(i))] = std::move(device);
   }
@@ -270,6 +280,7 @@ void define_check(py::module_& m) {
     if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
   m.def("open_door", [](bool open) { set_policy_state(open ? static_cast<PolicyState>(Policy::kCollect) : kClosed); });
+  m.def("fault_said", [] { return g_fault_said.load(); });
   m.def("current_site", [] { return current_site(); });
   m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
   m.def("count_step", [] { return ++g_steps; });
@@ -290,6 +301,12 @@ void define_check(py::module_& m) {
   m.def("transfers", [] { return ledger_list(transfers(), false); });
   m.def("synchronisations", [] { return ledger_list(synchronisations(), true); });
   m.def("memory_report", &memory_report);
+  m.def("open_peak", [](int device) { return memory_by_line(device).open_scope(allocated_now(device)); });
+  m.def("peak_of", [](int device, std::uint64_t scope) {
+    const engine::MemoryByLine::Peak peak = memory_by_line(device).peak_of(scope, allocated_now(device));
+    return py::make_tuple(peak.total, memory_lines(peak.lines));
+  });
+  m.def("close_peak", [](int device, std::uint64_t scope) { memory_by_line(device).close_scope(scope); });
   m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) { mark(tensors, engine::Placement::kLoaded, "torch.load"); });
   m.def("mark_received", [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kReceived, "DataLoader"); });
 }

@@ -56,6 +56,7 @@ py::object report_outside(py::dict raw) {
 Tensor move_unseen(const Tensor& t, const std::string& device) {
   const c10::impl::ExcludeDispatchKeyGuard closed{c10::DispatchKeySet(kCheckKey)};
   py::gil_scoped_release no_gil;
+  const MovingScope moving;
   return t.to(c10::Device(device));
 }
 

@@ -39,7 +39,8 @@ struct NodeFields : torch::autograd::Node {
 std::atomic<int> g_watchers{0};
 
 /// Transfers that deserve a word in the ledger.
-enum TransferKind : uint16_t { kBlocking = 0, kNonBlocking = 1, kNonBlockingUnpinned = 2 };
+enum TransferKind : uint16_t { kBlocking = 0, kNonBlocking = 1, kNonBlockingUnpinned = 2, kMovedByLocus = 3 };
+thread_local bool t_moving = false;
 
 int8_t device_number(const at::Tensor& t) {
   return is_simulated(t) ? static_cast<int8_t>(t.device().index()) : engine::kHost;
@@ -58,6 +59,9 @@ void begin_watching() {
 void end_watching() {
   if (--g_watchers == 0) g_watching.store(false);
 }
+
+MovingScope::MovingScope() : outer_(t_moving) { t_moving = true; }
+MovingScope::~MovingScope() { t_moving = outer_; }
 
 engine::Ledger& transfers() {
   static auto* ledger = new engine::Ledger;
@@ -112,7 +116,7 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
   if (to.device() == from.device() || on_real_devices()) return;
   const auto bytes = static_cast<int64_t>(from.nbytes());
   const bool host_side = to.device().is_cpu() || from.device().is_cpu();
-  TransferKind kind = kBlocking;
+  TransferKind kind = t_moving ? kMovedByLocus : kBlocking;
   if (non_blocking && host_side) {
     const at::Tensor& host = to.device().is_cpu() ? to : from;
     kind = is_pinned(host.storage().data()) ? kNonBlocking : kNonBlockingUnpinned;
@@ -142,7 +146,7 @@ void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bo
                         std::int64_t nanoseconds) {
   const auto number = [](c10::Device d) { return d.is_cuda() ? static_cast<int8_t>(d.index()) : engine::kHost; };
   const bool host_side = from.is_cpu() || to.is_cpu();
-  TransferKind kind = kBlocking;
+  TransferKind kind = t_moving ? kMovedByLocus : kBlocking;
   if (non_blocking && host_side) kind = pinned || to.is_cpu() ? kNonBlocking : kNonBlockingUnpinned;
   transfers().add({current_site(), number(from), number(to), kind}, bytes, nanoseconds);
   static const engine::OperatorId copy = operator_number("aten::copy_");

@@ -30,6 +30,17 @@ extern std::atomic<int64_t> g_steps;
 
 /// The user's line for a call in progress: this thread's, or in backward the forward line that made the node.
 engine::SiteId current_site() noexcept;
+/// What is copied on this thread meanwhile, Locus moves by itself: the ledger says so.
+class MovingScope {
+ public:
+  MovingScope();
+  ~MovingScope();
+  MovingScope(const MovingScope&) = delete;
+  MovingScope& operator=(const MovingScope&) = delete;
+
+ private:
+  bool outer_;
+};
 /// A copy between devices: into the ledger; a non-blocking one to the host leaves its destination pending.
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
 /// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.

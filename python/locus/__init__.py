@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from locus import errors
     from locus.errors import PlacementWarning
     from locus.guarding import explain, guard
+    from locus.ledgers import ledger, no_syncs, no_transfers
     from locus.looking import history, where
     from locus.placing import last_placement, place
     from locus.policies import policy
@@ -28,6 +29,9 @@ __all__ = [
     "guard",
     "history",
     "last_placement",
+    "ledger",
+    "no_syncs",
+    "no_transfers",
     "place",
     "policy",
     "simulate",
@@ -44,6 +48,9 @@ _LAZY = {
     "history": "locus.looking",
     "place": "locus.placing",
     "last_placement": "locus.placing",
+    "ledger": "locus.ledgers",
+    "no_syncs": "locus.ledgers",
+    "no_transfers": "locus.ledgers",
     "policy": "locus.policies",
     "PlacementWarning": "locus.errors",
 }

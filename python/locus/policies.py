@@ -67,11 +67,9 @@ def _enter(name: str) -> tuple[Any, int, bool]:
     from locus import reporter, simulation
 
     options = simulation.active_options()
-    if options is None or options.devices == 0:
-        if name == "raise":
-            return None, reporter.CLOSED, False  # PyTorch raises by itself
-        _use_real_devices(name, hidden=options is not None)
-    bridge = reporter.install()
+    if name == "raise" and (options is None or options.devices == 0):
+        return None, reporter.CLOSED, False  # PyTorch raises by itself
+    bridge = _devices(f'locus.policy("{name}")')
     before = bridge.policy_state()
     state = getattr(reporter, name.upper())
     if state == reporter.RAISE and before == reporter.CLOSED:
@@ -81,22 +79,45 @@ def _enter(name: str) -> tuple[Any, int, bool]:
     return bridge, before, True
 
 
-def _use_real_devices(name: str, hidden: bool) -> None:
-    import torch
-
-    from locus import real
-    from locus.errors import UsageError
-
-    if hidden or not torch.cuda.is_available():
-        raise UsageError(
-            f'locus.policy("{name}") needs CUDA devices, and this process has none. Call locus.simulate() first, or '
-            "start the program with `locus run`."
-        )
-    real.start()
-
-
 def _leave(entered: tuple[Any, int, bool]) -> None:
     bridge, before, watched = entered
     if watched:
         bridge.set_policy_state(before)
         bridge.end_watching()
+
+
+def begin_recording(asked: str) -> tuple[Any, int | None]:
+    """Lets the ledger be kept, whatever the policy: (bridge, what end_recording() needs)."""
+    from locus import reporter
+
+    bridge = _devices(asked)
+    bridge.begin_watching()
+    # On real devices copies are seen at the door alone; simulated ones note their own.
+    if bridge.devices() < 0 and bridge.policy_state() == reporter.CLOSED:
+        return bridge, bridge.set_policy_state(reporter.RAISE)
+    return bridge, None
+
+
+def end_recording(bridge: Any, state: int | None) -> None:
+    """Undoes begin_recording()."""
+    if state is not None:
+        bridge.set_policy_state(state)
+    bridge.end_watching()
+
+
+def _devices(asked: str) -> Any:
+    """The bridge, where there are devices to watch; a UsageError where there are none."""
+    from locus import real, reporter, simulation
+    from locus.errors import UsageError
+
+    options = simulation.active_options()
+    if options is None or options.devices == 0:
+        import torch
+
+        if options is not None or not torch.cuda.is_available():
+            raise UsageError(
+                f"{asked} needs CUDA devices, and this process has none. Call locus.simulate() first, or start the "
+                "program with `locus run`."
+            )
+        real.start()
+    return reporter.install()

@@ -21,6 +21,10 @@ RAISE, COLLECT, WARN, MOVE = range(4)
 CLOSED = -1
 """The state of a thread that nobody watches: operators raise as PyTorch's own do."""
 
+offers: list[dict[str, Any]] | None = None
+"""Every edit that could be made, for who wants to try them; None: nobody does."""
+
+_MAX_OFFERS = 5_000
 _MAX_WARNED = 20_000
 
 _installed = False
@@ -57,18 +61,57 @@ def report(raw: dict[str, Any]) -> tuple[bool, str]:
         error = TypeError if raw["kind"] == "host-access" else RuntimeError
         wanted, caught_by = handlers.find_handler(frame, error)
     raw["caught_by"] = caught_by
-    case = facts.build_case(raw)
-    case["caught_by"] = caught_by
-    case["replica"] = _in_replica(frame)
-    _note_source(bridge, raw, case)
+    try:
+        case = facts.build_case(raw)
+        case["caught_by"] = caught_by
+        case["replica"] = _in_replica(frame)
+        _note_source(bridge, raw, case)
+    except Exception as error:
+        facts.note_fault("the facts of a finding", error)
+        case = _poor_case(raw)
     if wanted == handlers.RAISE:
         return True, ""  # the program means to catch it: no mistake of placement, a question it asks
     if policy == MOVE:
         return False, bridge.blame_device(json.dumps(case))
-    device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), os.getcwd() if policy == WARN else "")
+    _offer(case)
+    directory = os.getcwd() if policy == WARN else ""
+    try:
+        device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
+    except Exception as error:
+        facts.note_fault("the words of a finding", error)
+        case = _poor_case(raw)
+        device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
     for cause, text in told:
         _warn(cause, text, case["use"])
     return False, device
+
+
+def _offer(case: dict[str, Any]) -> None:
+    if offers is not None and len(offers) < _MAX_OFFERS:
+        place = {"file": case["use"]["file"], "line": case["use"]["line"]}
+        keys = ("name", "expression", "device", "edits")
+        offers.extend({**place, **{key: o[key] for key in keys}} for o in case["operands"] if o.get("edits"))
+
+
+def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
+    """What the bridge itself knows of a mistake, for when all else has failed: a finding that says little is true."""
+    from locus import places
+
+    file, line, function = "", 0, ""
+    found = load_bridge().site_location(raw.get("site", 0))
+    if found:
+        file, line, function = found[0], found[1], found[5]
+    use = {**places.unknown_location(), "file": file, "line": line, "end_line": line, "function": function}
+    overload = str(raw.get("overload", ""))
+    return {
+        "kind": raw.get("kind", "operator"), "op": overload.partition("::")[2].partition(".")[0] or overload,
+        "overload": overload, "error": str(raw.get("error", "")), "use": use, "library": None, "stack": [use],
+        "in_backward": False, "forward": None, "step": int(raw.get("step", 0)), "caught_by": None,
+        "device": str(raw.get("device", "")),
+        "operands": [{"argument": str(operand.get("argument", "")), "odd": bool(operand.get("odd")), "rule": "same",
+                      "device": str(getattr(operand.get("tensor"), "device", "")), "name": "", "kind": "temporary"}
+                     for operand in raw.get("operands", [])],
+    }  # fmt: skip
 
 
 def add_case(case: dict[str, Any]) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 from locus import reporter
 
-_MAX_OFFERS = 5_000
-
 
 class StopAfterSteps(BaseException):
     """Ends a program after the number of optimizer steps that was asked for. Not an Exception: nobody catches it."""
@@ -26,8 +24,15 @@ class Session:
         self.began = time.perf_counter()
         self.bridge: Any = None
         self.models: Any = None
-        self.offers: list[dict[str, Any]] | None = None
-        """Every edit that could be made, by operand and place; kept only where the edits are to be tried."""
+
+    @property
+    def offers(self) -> list[dict[str, Any]] | None:
+        """Every edit that could be made, whether the engine chooses it or not; None: not kept."""
+        return reporter.offers
+
+    @offers.setter
+    def offers(self, kept: list[dict[str, Any]] | None) -> None:
+        reporter.offers = kept
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
@@ -89,6 +94,10 @@ class Session:
     def finding_count(self) -> int:
         """How many root causes have been found so far."""
         return self.bridge.finding_count() if self.bridge is not None else 0
+
+    def failed(self) -> bool:
+        """Whether a mistake could not be recorded at all; it was said on standard error."""
+        return self.bridge is not None and self.bridge.fault_said()
 
     def frame(self, exit_code: int, count: bool = True) -> str:
         """The report without its findings, as JSON for the C++ side."""

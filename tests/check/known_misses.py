@@ -15,7 +15,5 @@ KNOWN_MISSES = {
         "patchy_dataset": "see above",
         "resume_adam_by_hand": "the state's second tensor is a finding of its own",
     },
-    "test_goes_on_to_the_end": {
-        "cuda_in_worker": "without the batch there is no going on",
-    },
+    "test_goes_on_to_the_end": {},
 }
