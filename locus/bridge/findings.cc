@@ -57,9 +57,21 @@ const char* kind_name(Violation::Kind kind) {
 /// A fault in the checking is said once, and the program goes on.
 void say_fault(const std::string& what) {
   if (g_fault_said.exchange(true)) return;
-  py::print("locus: a fault inside Locus while it was explaining a finding; the program goes on:", what,
-            py::arg("file") = py::module_::import("sys").attr("stderr"));
+  PySys_WriteStderr("locus: a fault inside Locus while it was explaining a finding; the program goes on: %.900s\n", what.c_str());
 }
+
+/// Room for our own calls where the program has used up its recursion limit.
+class RecursionRoom {
+ public:
+  RecursionRoom() : limit_(Py_GetRecursionLimit()) { Py_SetRecursionLimit(limit_ + kOurs); }
+  ~RecursionRoom() { Py_SetRecursionLimit(limit_); }
+  RecursionRoom(const RecursionRoom&) = delete;
+  RecursionRoom& operator=(const RecursionRoom&) = delete;
+
+ private:
+  static constexpr int kOurs = 600;
+  int limit_;
+};
 
 py::dict operand_dict(const Call& call, const Violation& violation, OperandRef ref) {
   py::dict d;
@@ -78,6 +90,7 @@ py::dict operand_dict(const Call& call, const Violation& violation, OperandRef r
 
 Decision ask_python(const py::dict& raw, c10::Device fallback) {
   if (g_reporter == nullptr) return {false, fallback};
+  const RecursionRoom room;
   try {
     const py::object answer = (*g_reporter)(raw);
     if (answer.is_none()) return {false, fallback};

@@ -340,7 +340,7 @@ class Blame {
       finding_.history = o->history;
       finding_.why = why_of(case_, code_, *o, expected_);
     } else {
-      finding_.why = info(code_).what;
+      finding_.why = code_ == Code::kForkCuda ? why_of(case_, code_, Operand{}, expected_) : std::string(info(code_).what);
     }
     for (Operand& operand : finding_.operands) operand.edits.clear();
     finding_.id = fingerprint(finding_);

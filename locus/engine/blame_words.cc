@@ -40,7 +40,8 @@ std::string placed_clause(const Operand& o) {
   for (auto step = o.history.rbegin(); step != o.history.rend(); ++step) {
     if (step->action == "computed" || step->at.line == 0) continue;
     const bool moved = step->action == "moved";
-    return fmt::format(", {} by {}{} at {},", moved ? "moved" : "made", step->op, step->op.ends_with(')') ? "" : "()", place(step->at));
+    return fmt::format(", {} by {}{} at {},", moved ? "moved" : "made", step->op, step->op.ends_with(')') ? "" : "()",
+                       place(step->at));
   }
   return "";
 }
@@ -60,7 +61,9 @@ std::string devices_list(const std::vector<Operand>& operands) {
 
 std::string message_of(const Case& broken, Code code, const std::vector<Operand>& operands) {
   switch (code) {
-    case Code::kIndex: return fmt::format("indices must be on the CPU or on the device of what {}() indexes, {}", broken.op, broken.device);
+    case Code::kIndex:
+      if (broken.device == "cpu") return fmt::format("{}() into a tensor on the CPU needs its indices on the CPU", broken.op);
+      return fmt::format("indices must be on the CPU or on the device of what {}() indexes, {}", broken.op, broken.device);
     case Code::kLengthsMustBeCpu: return fmt::format("{}() needs its lengths on the CPU", broken.op);
     case Code::kGenerator: return fmt::format("{}() on {} got a generator of another device", broken.op, broken.device);
     case Code::kHostAccess: return fmt::format("{}() reads a CUDA tensor on the host", broken.op);
@@ -71,7 +74,10 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
   if (broken.kind == "gradient") {
     const auto odd = std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.odd; });
     // The start of a backward pass and `.grad =` take a gradient; hooks and custom functions give one.
-    const std::string who = broken.op == "grad" ? "`.grad =` got" : broken.op == "backward" ? "backward() got" : broken.op == "a hook" ? "a hook gave" : broken.op + "() gave";
+    std::string who = broken.op + "() gave";
+    if (broken.op == "grad") who = "`.grad =` got";
+    if (broken.op == "backward") who = "backward() got";
+    if (broken.op == "a hook") who = "a hook gave";
     return fmt::format("a gradient must be where its tensor is, but {} one on {} for a tensor on {}", who,
                        odd != operands.end() ? odd->device : "another device", broken.device);
   }
@@ -127,6 +133,9 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
     case Code::kReplicaPinned:
       return fmt::format("{} is pinned to {}{} but this replica runs on {}", name, o.device, comma_origin, expected);
     case Code::kIndex:
+      if (broken.device == "cpu") {
+        return fmt::format("{} is on {}; a tensor on the CPU can be indexed from the CPU only", name, o.device);
+      }
       return fmt::format("{} is on {}; a tensor on {} can be indexed from the CPU or from {} only", name, o.device, broken.device, broken.device);
     case Code::kLengthsMustBeCpu:
       return fmt::format("{} is on {}; sequence lengths are read on the host", name, o.device);
@@ -141,8 +150,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                          name, broken.device);
     case Code::kGradient:
       if (broken.kind == "gradient") {
-        return fmt::format("{}{} is on {}; autograd takes a gradient of a tensor on {} from there only", name, placed_clause(o), o.device,
-                           expected);
+        return fmt::format("{}{} is on {}; autograd takes a gradient of a tensor on {} from there only", name,
+                           placed_clause(o), o.device, expected);
       }
       return fmt::format("{}{} is on {} and the gradient flows on {}", name, comma_origin, o.device, expected);
     case Code::kDefaultDevice:

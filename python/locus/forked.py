@@ -1,6 +1,8 @@
-"""CUDA in a worker that was forked: PyTorch's error reaches the parent as text. Here it becomes a finding that names the
-line of the worker's code, and the program goes on with the batch as its own process makes it; where that can't be had
-(no map-style dataset, or a handler that means to catch the error) the program gets the error.
+"""CUDA in a worker that was forked: PyTorch's error reaches the parent as text.
+
+Here it becomes a finding that names the line of the worker's code, and the program goes on with the batch as its own
+process makes it; where that can't be had (no map-style dataset, or a handler that means to catch the error) the program
+gets the error.
 """
 
 from __future__ import annotations
@@ -102,6 +104,9 @@ def make_case(traceback: str, step: int) -> dict[str, Any]:
         place = {**places.unknown_location(), "file": match["file"], "line": int(match["line"]),
                  "function": match["function"]}  # fmt: skip
         place["text"] = linecache.getline(place["file"], place["line"]).rstrip("\n")
+        # A traceback tells no columns: the whole line, without its indentation.
+        place["column"] = len(place["text"]) - len(place["text"].lstrip())
+        place["end_line"], place["end_column"] = place["line"], len(place["text"])
         if places.is_user_file(place["file"]):
             use, library = place, None
         else:

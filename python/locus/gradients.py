@@ -1,6 +1,8 @@
-"""Gradients that autograd refuses by itself, before any operator sees them: the start of a backward pass, what hooks and
-custom functions give back, `p.grad = …`. Under a policy that goes on, each is reported like any other mistake and the
-gradient is moved; else PyTorch's own error stands.
+"""Gradients that autograd refuses by itself, before any operator sees them: the start of a backward pass, what hooks
+and custom functions give back, `p.grad = …`.
+
+Under a policy that goes on, each is reported like any other mistake and the gradient is moved; else PyTorch's own error
+stands.
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ def _function_result(bridge: Any, function: Any, gradients: Any, result: Any) ->
             f"Function {type(function).__name__} returned an invalid gradient at index {number} - expected device "
             f"{device} but got {given.device}"
         )
-        moved = _answer(bridge, given, other, str(device), f"{type(function).__name__.removesuffix('Backward')}.backward", error)
+        op = f"{type(function).__name__.removesuffix('Backward')}.backward"
+        moved = _answer(bridge, given, other, str(device), op, error)
         if moved is not given:
             results[number], changed = moved, True
     if not changed:

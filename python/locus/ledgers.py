@@ -158,7 +158,8 @@ class ledger(contextlib.ContextDecorator):
         if self._bridge is None:
             raise UsageError("this ledger has not begun. Use it in a `with` block.")
         name = _device_name(device)
-        number = _current_device() if name == "cuda" else int(name.partition(":")[2]) if name.startswith("cuda:") else -1
+        named = int(name.partition(":")[2]) if name.startswith("cuda:") else -1
+        number = _current_device() if name == "cuda" else named
         if number not in self._scopes:
             known = ", ".join(f'"cuda:{each}"' for each in self._scopes)
             raise UsageError(f"peak memory of {device!r} is not known. Use one of {known}.")
@@ -191,7 +192,8 @@ class no_transfers(ledger):
             named = [f"{word} {device}" for word, device in (("from", self.from_), ("to", self.to)) if device]
             total = sum(row.count for row in rows)
             what = " ".join([f"{total} transfer{'' if total == 1 else 's'}", *named])
-            raise LedgerError("\n".join([f"expected no transfers here, but there were {what}:", *_transfer_lines(rows)]))
+            lines = [f"expected no transfers here, but there were {what}:", *_transfer_lines(rows)]
+            raise LedgerError("\n".join(lines))
 
 
 class no_syncs(ledger):

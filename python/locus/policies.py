@@ -45,8 +45,8 @@ class policy(contextlib.ContextDecorator):
         wrong = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
         if wrong or inspect.isgeneratorfunction(function):
             raise TypeError(
-                f"{self!r} can't decorate {getattr(function, '__name__', function)!r}, which leaves its scope and comes "
-                "back. Use a `with` block inside it, around code that does not yield or await."
+                f"{self!r} can't decorate {getattr(function, '__name__', function)!r}, which leaves its scope and "
+                "comes back. Use a `with` block inside it, around code that does not yield or await."
             )
         return super().__call__(function)
 

@@ -24,6 +24,9 @@ CLOSED = -1
 offers: list[dict[str, Any]] | None = None
 """Every edit that could be made, for who wants to try them; None: nobody does."""
 
+_ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
+"""What host access raises without a check."""
+
 _MAX_OFFERS = 5_000
 _MAX_WARNED = 20_000
 
@@ -51,18 +54,19 @@ def install() -> Any:
 
 def report(raw: dict[str, Any]) -> tuple[bool, str]:
     """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
-    from locus import facts, handlers
+    from locus import children, facts, handlers
 
     bridge = load_bridge()
     policy = raw.get("policy", COLLECT)
     frame = sys._getframe().f_back  # none on autograd's own threads
     wanted, caught_by = handlers.GO_ON, None
     if policy == COLLECT and raw["kind"] != "read-too-early":  # PyTorch has no error for that one
-        error = TypeError if raw["kind"] == "host-access" else RuntimeError
-        wanted, caught_by = handlers.find_handler(frame, error)
+        wanted, caught_by = handlers.find_handler(frame, _ERRORS.get(raw["overload"], RuntimeError))
     raw["caught_by"] = caught_by
     try:
         case = facts.build_case(raw)
+        if not case["use"]["line"]:
+            case["use"] = _poor_case(raw)["use"]
         case["caught_by"] = caught_by
         case["replica"] = _in_replica(frame)
         _note_source(bridge, raw, case)
@@ -81,6 +85,7 @@ def report(raw: dict[str, Any]) -> tuple[bool, str]:
         facts.note_fault("the words of a finding", error)
         case = _poor_case(raw)
         device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
+    children.note_change()
     for cause, text in told:
         _warn(cause, text, case["use"])
     return False, device
@@ -114,9 +119,13 @@ def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def add_case(case: dict[str, Any]) -> None:
-    """Keeps the findings of a case that Python itself has seen."""
-    load_bridge().add_case(json.dumps(case))
+def add_case(case: dict[str, Any]) -> str:
+    """Keeps the findings of a case that Python itself has seen; the device where its operands belong."""
+    from locus import children
+
+    device, _ = load_bridge().add_case(json.dumps(case))
+    children.note_change()
+    return device
 
 
 def _warn(cause: str, text: str, use: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ def test_assertions():
         y * 2 + 1
     with locus.no_transfers(to="cpu"):
         x.cuda()
-    with pytest.raises(AssertionError, match=r"expected no transfers here, but there were 2 transfers to cpu:\n.*\.py:"):
+    with pytest.raises(AssertionError, match=r"expected no transfers here, .* 2 transfers to cpu:\n.*\.py:"):
         with locus.no_transfers(to="cpu"):
             for _ in range(2):
                 y.cpu()
