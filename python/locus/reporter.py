@@ -24,6 +24,9 @@ CLOSED = -1
 offers: list[dict[str, Any]] | None = None
 """Every edit that could be made, for who wants to try them; None: nobody does."""
 
+at_finding: Any = None
+"""Called with the program's own frames at each finding, where somebody wants to look around then."""
+
 _ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
 """What host access raises without a check."""
 
@@ -54,7 +57,7 @@ def install() -> Any:
 
 def report(raw: dict[str, Any]) -> tuple[bool, str]:
     """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
-    from locus import children, facts, handlers
+    from locus import children, facts, handlers, places
 
     bridge = load_bridge()
     policy = raw.get("policy", COLLECT)
@@ -78,6 +81,11 @@ def report(raw: dict[str, Any]) -> tuple[bool, str]:
     if policy == MOVE:
         return False, bridge.blame_device(json.dumps(case))
     _offer(case)
+    if at_finding is not None:
+        try:
+            at_finding(places.user_frames(places.frames_here()))
+        except Exception as error:
+            facts.note_fault("a look around", error)
     directory = os.getcwd() if policy == WARN else ""
     try:
         device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
