@@ -9,10 +9,10 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
-#include "locus/bridge/findings.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/real.h"
@@ -41,8 +41,8 @@ struct Verdict {
   Device device{c10::kCPU};
 };
 std::mutex g_verdict_mutex;
-std::unordered_map<uint64_t, std::unique_ptr<Verdict>>& verdicts() {
-  static auto* map = new std::unordered_map<uint64_t, std::unique_ptr<Verdict>>;
+std::unordered_map<uint64_t, std::shared_ptr<Verdict>>& verdicts() {
+  static auto* map = new std::unordered_map<uint64_t, std::shared_ptr<Verdict>>;
   return *map;
 }
 constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listing; repeats share one verdict
@@ -50,6 +50,10 @@ constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listi
 thread_local bool t_reporting = false;
 /// How many composites of a real card's are under way on this thread, whose parts come to the door.
 thread_local int t_composites = 0;
+struct ReportingScope {
+  ReportingScope() { t_reporting = true; }
+  ~ReportingScope() { t_reporting = false; }
+};
 
 OriginId origin_of_tensor(const Tensor& t) {
   return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;
@@ -68,20 +72,20 @@ uint64_t key_of(const Call& call, const Violation& violation, engine::SiteId sit
   return engine::mix(key ^ (uint64_t{static_cast<uint8_t>(violation.device.index())} << 8));
 }
 
-Verdict* find_verdict(uint64_t key) {
+std::shared_ptr<Verdict> find_verdict(uint64_t key) {
   std::lock_guard<std::mutex> lock(g_verdict_mutex);
   const auto found = verdicts().find(key);
-  return found != verdicts().end() ? found->second.get() : nullptr;
+  return found != verdicts().end() ? found->second : nullptr;
 }
 
-Verdict* add_verdict(uint64_t key, bool raise, Device device) {
+std::shared_ptr<Verdict> add_verdict(uint64_t key, bool raise, Device device) {
   std::lock_guard<std::mutex> lock(g_verdict_mutex);
   if (verdicts().size() >= kMaxVerdicts) key = 0;
   auto& place = verdicts()[key];
-  if (place == nullptr) place = std::make_unique<Verdict>();
+  if (place == nullptr) place = std::make_shared<Verdict>();
   place->raise = raise;
   place->device = device;
-  return place.get();
+  return place;
 }
 
 /// Puts a tensor into an argument. Lists are made anew: the caller's must not change.
@@ -105,6 +109,7 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
     call.stack[call.base + call.plan.generator] = IValue();
     return;
   }
+  const MovingScope moving;
   // In place and out=: the operand that is written decides, or nothing would be written.
   for (const OperandRef& ref : all_operands(call)) {
     if (call.plan.arguments[ref.argument].written && violation.kind != Violation::Kind::kMustBeCpu) {
@@ -385,15 +390,10 @@ void check_host_read(const std::string& op, const Tensor& t, int argument) {
   HostHeader* header = header_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
   if (header == nullptr) return;
   const int device = header->pending_device.load(std::memory_order_acquire);
-  if (device < 0) return;
+  if (device < 0 || policy() == Policy::kRaise || policy() == Policy::kMove) return;
   header->pending_device.store(-1, std::memory_order_relaxed);
   if (machine().streams().host_has_seen(device, header->pending_stream, header->pending_position)) return;
   report_early_read(op, t, argument, device);
-}
-
-void open_door(bool open) {
-  c10::impl::tls_set_dispatch_key_included(kCheckKey, open);
-  if (on_real_devices()) follow_memory(open);
 }
 
 uint64_t calls_seen() { return g_calls.load(); }
@@ -405,32 +405,36 @@ std::vector<std::pair<uint64_t, int64_t>> repeat_counts() {
   return all;
 }
 
-void report_and_move(const Call& call, const Violation& violation) {
-  if (t_reporting) return move_operands(call, violation, violation.device);
-  const engine::SiteId site = current_site();
-  const uint64_t key = key_of(call, violation, site);
-  Verdict* verdict = find_verdict(key);
+Decision decide(uint64_t key, const Decision& meanwhile, const std::function<Decision(uint64_t key)>& ask) {
+  if (t_reporting) return meanwhile;
+  key = engine::mix(key ^ static_cast<uint64_t>(policy()));
+  std::shared_ptr<Verdict> verdict = find_verdict(key);  // another thread may forget it meanwhile
   if (verdict == nullptr) {
-    t_reporting = true;
-    Decision decision{false, violation.device};
-    try {
-      decision = report_violation(call, violation, site, key);
-    } catch (...) {
-      t_reporting = false;
-      throw;
-    }
-    t_reporting = false;
+    const ReportingScope reporting;
+    const Decision decision = ask(key);
     verdict = add_verdict(key, decision.raise, decision.device);
   }
   verdict->count.fetch_add(1, std::memory_order_relaxed);
-  if (verdict->raise) {
+  return {verdict->raise, verdict->device};
+}
+
+void report_and_move(const Call& call, const Violation& violation) {
+  if (policy() == Policy::kRaise) return;  // the kernel raises, in the operator's own words
+  const engine::SiteId site = current_site();
+  const Decision decision = decide(key_of(call, violation, site), {false, violation.device},
+                                   [&](uint64_t key) { return report_violation(call, violation, site, key); });
+  if (decision.raise) {
     if (on_real_devices()) return;  // the card has its own word on it
     raise_violation(call, violation);
   }
-  move_operands(call, violation, verdict->device);
-  // On a real card what is still mixed would end the program; on simulated ones the kernel sees to it.
-  Violation rest;
-  if (on_real_devices() && find_violation(call, &rest)) move_operands(call, rest, rest.device);
+  try {
+    move_operands(call, violation, decision.device);
+    // On a real card what is still mixed would end the program; on simulated ones the kernel sees to it.
+    Violation rest;
+    if (on_real_devices() && find_violation(call, &rest)) move_operands(call, rest, rest.device);
+  } catch (const c10::OutOfMemoryError&) {
+    raise_violation(call, violation);  // no room to go on: the program gets what it would have got without us
+  }
 }
 
 }  // namespace locus::bridge

@@ -1,14 +1,19 @@
 // The check door: a boxed kernel above autograd that sees the operands of every call before it runs.
 #pragma once
 
+#include <functional>
+
 #include "locus/bridge/check.h"
+#include "locus/bridge/findings.h"
 
 namespace locus::bridge {
 
-/// Registers the door's kernel; done once, at the first check.
+/// Registers the door's kernel; done once, at the first check. set_policy_state() opens the door for a thread.
 void install_door();
-/// Turns the door on or off for the calling thread.
-void open_door(bool open);
+
+/// What to do about the mistake with this key: `ask` decides the first time, later ones are counted. Under another
+/// policy a mistake is another one. While a mistake is being reported on this thread, `meanwhile` is the answer.
+Decision decide(uint64_t key, const Decision& meanwhile, const std::function<Decision(uint64_t key)>& ask);
 
 /// Records the broken rule as a finding (the first time through Python), then moves the odd operands where they
 /// should be, with a differentiable copy where autograd is on, or raises where the program means to catch it.

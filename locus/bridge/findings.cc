@@ -57,9 +57,21 @@ const char* kind_name(Violation::Kind kind) {
 /// A fault in the checking is said once, and the program goes on.
 void say_fault(const std::string& what) {
   if (g_fault_said.exchange(true)) return;
-  py::print("locus: a fault inside Locus while it was explaining a finding; the program goes on:", what,
-            py::arg("file") = py::module_::import("sys").attr("stderr"));
+  PySys_WriteStderr("locus: a fault inside Locus while it was explaining a finding; the program goes on: %.900s\n", what.c_str());
 }
+
+/// Room for our own calls where the program has used up its recursion limit.
+class RecursionRoom {
+ public:
+  RecursionRoom() : limit_(Py_GetRecursionLimit()) { Py_SetRecursionLimit(limit_ + kOurs); }
+  ~RecursionRoom() { Py_SetRecursionLimit(limit_); }
+  RecursionRoom(const RecursionRoom&) = delete;
+  RecursionRoom& operator=(const RecursionRoom&) = delete;
+
+ private:
+  static constexpr int kOurs = 600;
+  int limit_;
+};
 
 py::dict operand_dict(const Call& call, const Violation& violation, OperandRef ref) {
   py::dict d;
@@ -78,6 +90,7 @@ py::dict operand_dict(const Call& call, const Violation& violation, OperandRef r
 
 Decision ask_python(const py::dict& raw, c10::Device fallback) {
   if (g_reporter == nullptr) return {false, fallback};
+  const RecursionRoom room;
   try {
     const py::object answer = (*g_reporter)(raw);
     if (answer.is_none()) return {false, fallback};
@@ -85,7 +98,8 @@ Decision ask_python(const py::dict& raw, c10::Device fallback) {
     const std::string device = pair[1].cast<std::string>();
     return {pair[0].cast<bool>(), device.empty() ? fallback : c10::Device(device)};
   } catch (py::error_already_set& error) {
-    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit)) throw;
+    // The program's own: somebody ends it, or it has made an error of our warning.
+    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit) || error.matches(PyExc_Warning)) throw;
     say_fault(error.what());
   } catch (const std::exception& error) {
     say_fault(error.what());
@@ -140,7 +154,8 @@ py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
     if (with_operator) {
       d["kind"] = operator_name(entry.key.kind);
     } else {
-      d["kind"] = entry.key.kind == 0 ? "" : entry.key.kind == 1 ? "non_blocking" : "non_blocking, not pinned";
+      static constexpr const char* kNotes[] = {"", "non_blocking", "non_blocking, not pinned", "moved by Locus"};
+      d["kind"] = kNotes[entry.key.kind & 3];
     }
     d["count"] = entry.count, d["bytes"] = entry.bytes;
     if (entry.nanoseconds != 0) d["milliseconds"] = static_cast<double>(entry.nanoseconds) / 1e6;
@@ -160,22 +175,31 @@ py::dict timeline_of(int device) {
   return timeline;
 }
 
+bool is_simulated_device(int device) { return simulating() && device < machine().devices() && !on_real_devices(); }
+std::int64_t allocated_now(int device) {
+  return is_simulated_device(device) ? machine().memory(device).allocated() : real_allocated(device);
+}
+
+py::list memory_lines(const std::vector<engine::MemoryByLine::Line>& from) {
+  py::list lines;
+  for (const auto& line : from) {
+    py::dict d;
+    const Place place = place_of(line.site);
+    d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
+    d["bytes"] = line.bytes, d["count"] = line.count;
+    lines.append(std::move(d));
+  }
+  return lines;
+}
+
 py::dict memory_report() {
   py::dict devices;
   for (int i = 0; i < sim::kMaxDevices; ++i) {
-    const bool simulated = simulating() && i < machine().devices() && !on_real_devices();
+    const bool simulated = is_simulated_device(i);
     const std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
     if (peak == 0) continue;
-    py::list lines;
-    for (const auto& line : memory_by_line(i).at_peak(simulated ? machine().memory(i).allocated() : real_allocated(i))) {
-      py::dict d;
-      const Place place = place_of(line.site);
-      d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
-      d["bytes"] = line.bytes, d["count"] = line.count;
-      lines.append(std::move(d));
-    }
     py::dict device;
-    device["peak"] = peak, device["by_line"] = std::move(lines);
+    device["peak"] = peak, device["by_line"] = memory_lines(memory_by_line(i).at_peak(allocated_now(i)));
     device["capacity"] = simulated ? machine().memory(i).capacity() : 0, device["timeline"] = timeline_of(i);
     devices[py::str("cuda:" + std::to_string(i))] = std::move(device);
   }
@@ -212,7 +236,6 @@ Decision report_violation(const Call& call, const Violation& violation, engine::
   raw["in_backward"] = forward != 0 && user_site() == 0;
   raw["forward_site"] = forward;
   raw["site"] = site;
-  raw["step"] = g_steps.load();
   raw["key"] = key;
   py::list operands;
   for (const OperandRef& ref : all_operands(call)) operands.append(operand_dict(call, violation, ref));
@@ -224,50 +247,53 @@ Decision report_violation(const Call& call, const Violation& violation, engine::
     operands.append(std::move(d));
   }
   raw["operands"] = std::move(operands);
-  return ask_python(raw, violation.device);
+  return report_raw(raw, violation.device);
+}
+
+Decision report_raw(py::dict& raw, c10::Device fallback) {
+  raw["policy"] = static_cast<int>(policy());
+  raw["step"] = g_steps.load();
+  return ask_python(raw, fallback);
 }
 
 void report_early_read(const std::string& op, const Tensor& tensor, int argument, int device) {
-  py::gil_scoped_acquire gil;
-  py::dict raw;
-  raw["kind"] = "read-too-early", raw["overload"] = op, raw["error"] = "";
-  raw["device"] = "cuda:" + std::to_string(device), raw["in_backward"] = false, raw["forward_site"] = 0;
-  raw["site"] = current_site(), raw["step"] = g_steps.load(), raw["key"] = uint64_t{0};
-  py::dict d;
-  d["argument"] = "self", d["position"] = argument, d["index"] = -1, d["tensor"] = tensor, d["odd"] = true;
-  d["rule"] = "same", d["written"] = false;
-  py::list operands;
-  operands.append(std::move(d));
-  raw["operands"] = std::move(operands);
-  ask_python(raw, c10::Device(c10::kCPU));
+  const engine::SiteId site = current_site();
+  const uint64_t key = engine::mix((uint64_t{site} << 20) ^ operator_number("read too early"));
+  decide(key, {false, c10::Device(c10::kCPU)}, [&](uint64_t distinct) {
+    py::gil_scoped_acquire gil;
+    py::dict raw;
+    raw["kind"] = "read-too-early", raw["overload"] = op, raw["error"] = "";
+    raw["device"] = "cuda:" + std::to_string(device), raw["in_backward"] = false, raw["forward_site"] = 0;
+    raw["site"] = site, raw["key"] = distinct;
+    py::dict d;
+    d["argument"] = "self", d["position"] = argument, d["index"] = -1, d["tensor"] = tensor, d["odd"] = true;
+    d["rule"] = "same", d["written"] = false;
+    py::list operands;
+    operands.append(std::move(d));
+    raw["operands"] = std::move(operands);
+    return report_raw(raw, c10::Device(c10::kCPU));
+  });
 }
 
 void define_check(py::module_& m) {
-  m.def("start_check", [](py::object reporter) {
-    TORCH_CHECK(simulating() || on_real_devices(), "locus: simulate devices before a check starts");
+  m.def("set_reporter", [](py::object reporter) {
+    TORCH_CHECK(simulating() || on_real_devices(), "locus: there are no devices to watch; call locus.simulate() first");
     delete g_reporter;
     g_reporter = new py::object(std::move(reporter));
-    g_watching.store(true);
-    g_judging.store(true);
-    install_door();
-    open_door(true);
   });
   m.def("start_recording", [] {
     TORCH_CHECK(simulating() || on_real_devices(), "locus: there are no devices to watch");
     if (watching()) return;  // a check is under way, which records too
-    g_watching.store(true);
-    g_judging.store(false);
+    begin_watching();
     install_door();
-    open_door(true);
+    set_policy_state(static_cast<PolicyState>(Policy::kRaise));
   });
   m.def("use_real_devices", &use_real_devices);
   m.def("note_wait", [](int device, const std::string& what, double seconds) {
     if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
-  m.def("stop_check", [] { open_door(false); });
-  m.def("enter_thread", [] { open_door(watching()); });
-  m.def("open_door", &open_door);
-  m.def("door_is_open", [] { return policy() == Policy::kCollect; });
+  m.def("open_door", [](bool open) { set_policy_state(open ? static_cast<PolicyState>(Policy::kCollect) : kClosed); });
+  m.def("fault_said", [] { return g_fault_said.load(); });
   m.def("current_site", [] { return current_site(); });
   m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
   m.def("count_step", [] { return ++g_steps; });
@@ -288,6 +314,12 @@ void define_check(py::module_& m) {
   m.def("transfers", [] { return ledger_list(transfers(), false); });
   m.def("synchronisations", [] { return ledger_list(synchronisations(), true); });
   m.def("memory_report", &memory_report);
+  m.def("open_peak", [](int device) { return memory_by_line(device).open_scope(allocated_now(device)); });
+  m.def("peak_of", [](int device, std::uint64_t scope) {
+    const engine::MemoryByLine::Peak peak = memory_by_line(device).peak_of(scope, allocated_now(device));
+    return py::make_tuple(peak.total, memory_lines(peak.lines));
+  });
+  m.def("close_peak", [](int device, std::uint64_t scope) { memory_by_line(device).close_scope(scope); });
   m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) { mark(tensors, engine::Placement::kLoaded, "torch.load"); });
   m.def("mark_received", [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kReceived, "DataLoader"); });
 }

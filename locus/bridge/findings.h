@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <pybind11/pybind11.h>
 
 #include "locus/bridge/check.h"
 #include "locus/engine/site.h"
@@ -16,6 +17,8 @@ struct Decision {
 
 /// Takes the GIL. Never throws for a fault of the reporting itself: the program goes on.
 Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key);
+/// The same for what Python saw itself (a CASE that is not yet one); the GIL is held.
+Decision report_raw(pybind11::dict& raw, c10::Device fallback);
 /// A host read of a tensor whose copy from `device` was still under way.
 void report_early_read(const std::string& op, const at::Tensor& tensor, int argument, int device);
 

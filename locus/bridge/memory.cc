@@ -95,7 +95,7 @@ void free_block(void* context) {
   auto* block = static_cast<DeviceBlock*>(context);
   if (block->account != nullptr && !in_bad_fork()) {
     auto& memory = machine().memory(block->device);
-    if (watching()) memory_freeing(*block, memory);
+    if (block->counted) memory_freeing(*block, memory);
     memory.free(block->account);
     if (watching()) memory_timeline(block->device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
   }
@@ -111,11 +111,13 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device) 
   auto* account = machine().memory(device).allocate(host->nbytes(), current_stream(device), &why);
   if (account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
   const engine::SiteId site = label_new_memory(data, host->nbytes());
-  if (watching()) {
+  const bool counted = watching();
+  if (counted) {
     memory_by_line(device).allocated(site, static_cast<int64_t>(sim::CachingModel::size_of(account)));
     memory_timeline(device).note(machine().memory(device).allocated(), g_steps.load(std::memory_order_relaxed));
   }
-  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site}, &free_block, where};
+  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site, counted}, &free_block,
+          where};
 }
 
 c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPtr&& data) {

@@ -16,6 +16,7 @@ struct DeviceBlock {
   sim::CachingModel::Block* account;          ///< what the card's allocator would hold for it
   int device;
   engine::SiteId site;                        ///< the line it is counted under
+  bool counted;                               ///< made while somebody watched
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).

@@ -7,6 +7,8 @@ namespace locus::bridge {
 
 /// Functions for `locus check`: the door, origins, the ledger.
 void define_check(pybind11::module_& m);
+/// Policies, and mistakes that are no operator's.
+void define_outside(pybind11::module_& m);
 /// Findings and reports.
 void define_reporting(pybind11::module_& m);
 /// torch.distributed on simulated devices.

@@ -221,6 +221,7 @@ PYBIND11_MODULE(_bridge, m) {
     return d;
   });
   define_check(m);
+  define_outside(m);
   define_reporting(m);
   define_collectives(m);
   define_graph(m);

@@ -3,6 +3,8 @@
 #include <pybind11/stl.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
@@ -30,14 +32,26 @@ std::vector<engine::Report>& others() {
   return *reports;
 }
 
-/// Decides about a case and keeps its findings; returns where the operands should be.
-std::string add_case(const std::string& text, uint64_t key) {
-  std::string expected;
+using Told = std::vector<std::pair<std::string, std::string>>;
+
+/// Decides about a case and keeps its findings: where the operands should be; with a directory, also each finding's root
+/// cause and text.
+std::pair<std::string, Told> add_case(const std::string& text, uint64_t key, const std::string& directory) {
+  std::pair<std::string, Told> answer;
+  report::TextOptions options;
+  options.directory = directory;
   for (engine::Finding& finding : engine::blame(engine::parse_case(text))) {
-    if (expected.empty()) expected = finding.culprit.expected_device;
+    if (answer.first.empty()) answer.first = finding.culprit.expected_device;
+    if (!directory.empty()) answer.second.emplace_back(engine::root_cause(finding), report::render_finding(finding, options));
     log().add(std::move(finding), key == 0 ? 0 : key++);  // several findings of one event have keys in a row
   }
-  return expected;
+  return answer;
+}
+
+/// Where the operands of a case should be; keeps nothing.
+std::string blame_device(const std::string& text) {
+  const std::vector<engine::Finding> findings = engine::blame(engine::parse_case(text));
+  return findings.empty() ? "" : findings.front().culprit.expected_device;
 }
 
 /// The whole report: what the log holds, with what the caller knows of the program and the ledger.
@@ -83,7 +97,8 @@ py::bytes convert_report(const std::string& json, const std::string& form, int w
 }  // namespace
 
 void define_reporting(py::module_& m) {
-  m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0);
+  m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0, py::arg("directory") = "");
+  m.def("blame_device", &blame_device);
   m.def("count_repeats", [] {
     // The first time of each was counted when it was added.
     for (const auto& [key, count] : repeat_counts()) {

@@ -2,7 +2,6 @@
 #include "locus/bridge/watch.h"
 
 #include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <array>
@@ -37,8 +36,11 @@ struct NodeFields : torch::autograd::Node {
   static uint64_t thread(const torch::autograd::Node& node) { return node.*(&NodeFields::thread_id_); }
 };
 
+std::atomic<int> g_watchers{0};
+
 /// Transfers that deserve a word in the ledger.
-enum TransferKind : uint16_t { kBlocking = 0, kNonBlocking = 1, kNonBlockingUnpinned = 2 };
+enum TransferKind : uint16_t { kBlocking = 0, kNonBlocking = 1, kNonBlockingUnpinned = 2, kMovedByLocus = 3 };
+thread_local bool t_moving = false;
 
 int8_t device_number(const at::Tensor& t) {
   return is_simulated(t) ? static_cast<int8_t>(t.device().index()) : engine::kHost;
@@ -47,14 +49,19 @@ int8_t device_number(const at::Tensor& t) {
 }  // namespace
 
 std::atomic<bool> g_watching{false};
-std::atomic<bool> g_judging{true};
+std::atomic<bool> g_judging{false};
 std::atomic<int64_t> g_steps{0};
 
-Policy policy() {
-  // The door's key travels with PyTorch's thread state into autograd's threads, which a variable of ours would not.
-  const bool judged = g_judging.load(std::memory_order_relaxed) && c10::impl::tls_is_dispatch_key_included(kCheckKey);
-  return judged ? Policy::kCollect : Policy::kRaise;
+void begin_watching() {
+  ++g_watchers;
+  g_watching.store(true);
 }
+void end_watching() {
+  if (--g_watchers == 0) g_watching.store(false);
+}
+
+MovingScope::MovingScope() : outer_(t_moving) { t_moving = true; }
+MovingScope::~MovingScope() { t_moving = outer_; }
 
 engine::Ledger& transfers() {
   static auto* ledger = new engine::Ledger;
@@ -109,7 +116,7 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
   if (to.device() == from.device() || on_real_devices()) return;
   const auto bytes = static_cast<int64_t>(from.nbytes());
   const bool host_side = to.device().is_cpu() || from.device().is_cpu();
-  TransferKind kind = kBlocking;
+  TransferKind kind = t_moving ? kMovedByLocus : kBlocking;
   if (non_blocking && host_side) {
     const at::Tensor& host = to.device().is_cpu() ? to : from;
     kind = is_pinned(host.storage().data()) ? kNonBlocking : kNonBlockingUnpinned;
@@ -139,7 +146,7 @@ void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bo
                         std::int64_t nanoseconds) {
   const auto number = [](c10::Device d) { return d.is_cuda() ? static_cast<int8_t>(d.index()) : engine::kHost; };
   const bool host_side = from.is_cpu() || to.is_cpu();
-  TransferKind kind = kBlocking;
+  TransferKind kind = t_moving ? kMovedByLocus : kBlocking;
   if (non_blocking && host_side) kind = pinned || to.is_cpu() ? kNonBlocking : kNonBlockingUnpinned;
   transfers().add({current_site(), number(from), number(to), kind}, bytes, nanoseconds);
   static const engine::OperatorId copy = operator_number("aten::copy_");

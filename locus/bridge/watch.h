@@ -1,4 +1,4 @@
-// What is kept while a program is checked: policies, origins, the ledger of transfers and synchronisations.
+// What is kept while a program is watched: origins, the ledger of transfers and synchronisations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,24 +6,20 @@
 #include <atomic>
 
 #include "locus/bridge/origins.h"
+#include "locus/bridge/policy.h"
 #include "locus/bridge/state.h"
 #include "locus/engine/ledger.h"
 #include "locus/engine/timeline.h"
 
 namespace locus::bridge {
 
-/// What happens when operands break their operator's rule.
-enum class Policy : uint8_t {
-  kRaise,    ///< PyTorch's own error
-  kCollect,  ///< record a finding, move the odd operand, go on
-};
-
 extern std::atomic<bool> g_watching;
 /// Whether the door judges the operands; where it does not, it only remembers where tensors come from.
 extern std::atomic<bool> g_judging;
 inline bool watching() { return g_watching.load(std::memory_order_relaxed); }
-/// The policy in force on this thread; autograd's threads take the one of the thread that called backward().
-Policy policy();
+/// Somebody needs origins and the ledger from here on, until it says that it no longer does.
+void begin_watching();
+void end_watching();
 
 engine::Ledger& transfers();
 engine::Ledger& synchronisations();
@@ -34,6 +30,17 @@ extern std::atomic<int64_t> g_steps;
 
 /// The user's line for a call in progress: this thread's, or in backward the forward line that made the node.
 engine::SiteId current_site() noexcept;
+/// What is copied on this thread meanwhile, Locus moves by itself: the ledger says so.
+class MovingScope {
+ public:
+  MovingScope();
+  ~MovingScope();
+  MovingScope(const MovingScope&) = delete;
+  MovingScope& operator=(const MovingScope&) = delete;
+
+ private:
+  bool outer_;
+};
 /// A copy between devices: into the ledger; a non-blocking one to the host leaves its destination pending.
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
 /// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.

@@ -140,6 +140,7 @@ class Blame {
     if (case_.kind == "host-access") return set(Code::kHostAccess);
     if (case_.kind == "fork") return set(Code::kForkCuda);
     if (case_.kind == "read-too-early") return set(Code::kReadTooEarly);
+    if (case_.kind == "gradient") return set(Code::kGradient);
     const Operand* o = culprit();
     if (o == nullptr) return set(Code::kOther);
     set(reason_of(*o));
@@ -184,6 +185,11 @@ class Blame {
     finding_.code = info(code).code;
     finding_.reason = info(code).reason;
     finding_.severity = info(code).severity;
+  }
+
+  bool landed_by_default() const {
+    const Step* placed = culprit() != nullptr ? placing_step(*culprit()) : nullptr;
+    return placed != nullptr && placed->action == "created" && !placed->is_explicit;
   }
 
   /// The edits that mend this reason, best first.
@@ -257,7 +263,8 @@ class Blame {
       }
       case Code::kGradient: {
         static constexpr std::initializer_list<const char*> k = {"move_at_use", "factory_device"};
-        return k;
+        // A gradient that the program made itself is mended where it was made.
+        return case_.kind == "gradient" && landed_by_default() ? kDefault : k;
       }
       default: return kDefault;
     }
@@ -333,7 +340,7 @@ class Blame {
       finding_.history = o->history;
       finding_.why = why_of(case_, code_, *o, expected_);
     } else {
-      finding_.why = info(code_).what;
+      finding_.why = code_ == Code::kForkCuda ? why_of(case_, code_, Operand{}, expected_) : std::string(info(code_).what);
     }
     for (Operand& operand : finding_.operands) operand.edits.clear();
     finding_.id = fingerprint(finding_);

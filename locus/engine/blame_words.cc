@@ -35,6 +35,17 @@ std::string moved_clause(const Owner& owner) {
   return fmt::format("{}.to(\"{}\") at {}", owner.name, owner.moved_to, place(*owner.moved_at));
 }
 
+/// Who put it where it is: ", moved by .cpu() at train.py:12,".
+std::string placed_clause(const Operand& o) {
+  for (auto step = o.history.rbegin(); step != o.history.rend(); ++step) {
+    if (step->action == "computed" || step->at.line == 0) continue;
+    const bool moved = step->action == "moved";
+    return fmt::format(", {} by {}{} at {},", moved ? "moved" : "made", step->op, step->op.ends_with(')') ? "" : "()",
+                       place(step->at));
+  }
+  return "";
+}
+
 std::string devices_list(const std::vector<Operand>& operands) {
   std::vector<std::string> seen;
   for (const Operand& o : operands) {
@@ -50,13 +61,25 @@ std::string devices_list(const std::vector<Operand>& operands) {
 
 std::string message_of(const Case& broken, Code code, const std::vector<Operand>& operands) {
   switch (code) {
-    case Code::kIndex: return fmt::format("indices must be on the CPU or on the device of what {}() indexes, {}", broken.op, broken.device);
+    case Code::kIndex:
+      if (broken.device == "cpu") return fmt::format("{}() into a tensor on the CPU needs its indices on the CPU", broken.op);
+      return fmt::format("indices must be on the CPU or on the device of what {}() indexes, {}", broken.op, broken.device);
     case Code::kLengthsMustBeCpu: return fmt::format("{}() needs its lengths on the CPU", broken.op);
     case Code::kGenerator: return fmt::format("{}() on {} got a generator of another device", broken.op, broken.device);
     case Code::kHostAccess: return fmt::format("{}() reads a CUDA tensor on the host", broken.op);
     case Code::kForkCuda: return "CUDA was used in a process that was forked from one that had used it";
     case Code::kReadTooEarly: return fmt::format("{}() reads the result of a non-blocking copy before anything waited for it", broken.op);
     default: break;
+  }
+  if (broken.kind == "gradient") {
+    const auto odd = std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.odd; });
+    // The start of a backward pass and `.grad =` take a gradient; hooks and custom functions give one.
+    std::string who = broken.op + "() gave";
+    if (broken.op == "grad") who = "`.grad =` got";
+    if (broken.op == "backward") who = "backward() got";
+    if (broken.op == "a hook") who = "a hook gave";
+    return fmt::format("a gradient must be where its tensor is, but {} one on {} for a tensor on {}", who,
+                       odd != operands.end() ? odd->device : "another device", broken.device);
   }
   const std::string where = broken.in_backward ? " in backward" : "";
   return fmt::format("expected all tensors to be on the same device, but {}(){} got {}", broken.op, where, devices_list(operands));
@@ -110,6 +133,9 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
     case Code::kReplicaPinned:
       return fmt::format("{} is pinned to {}{} but this replica runs on {}", name, o.device, comma_origin, expected);
     case Code::kIndex:
+      if (broken.device == "cpu") {
+        return fmt::format("{} is on {}; a tensor on the CPU can be indexed from the CPU only", name, o.device);
+      }
       return fmt::format("{} is on {}; a tensor on {} can be indexed from the CPU or from {} only", name, o.device, broken.device, broken.device);
     case Code::kLengthsMustBeCpu:
       return fmt::format("{} is on {}; sequence lengths are read on the host", name, o.device);
@@ -123,6 +149,10 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
       return fmt::format("the copy of {} from {} was started with non_blocking=True; until the stream is waited for, the host may see old bytes",
                          name, broken.device);
     case Code::kGradient:
+      if (broken.kind == "gradient") {
+        return fmt::format("{}{} is on {}; autograd takes a gradient of a tensor on {} from there only", name,
+                           placed_clause(o), o.device, expected);
+      }
       return fmt::format("{}{} is on {} and the gradient flows on {}", name, comma_origin, o.device, expected);
     case Code::kDefaultDevice:
       return fmt::format("{}{} was made without a device and landed on {}; the call is on {}", name, comma_origin, o.device, expected);

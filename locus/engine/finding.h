@@ -289,6 +289,8 @@ Json parse_json(std::string_view text);
 /// One finding as JSON, of the form that a report has. Throws FormatError.
 Finding parse_finding(std::string_view text);
 
+/// What findings of one root cause have in common, and no others.
+std::string root_cause(const Finding& finding);
 /// A short fingerprint of code, file name and function of the cause, and name of the culprit: survives moved lines.
 std::string fingerprint(const Finding& finding);
 

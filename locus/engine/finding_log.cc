@@ -30,22 +30,6 @@ const std::string& culprit_label(const Finding& finding) {
   return finding.culprit.name.empty() ? finding.culprit.expression : finding.culprit.name;
 }
 
-std::string root_key(const Finding& finding) {
-  const Location* at = &finding.cause;
-  if (at->line == 0 && !finding.uses.empty()) at = &finding.uses.front().at;
-  std::string key = finding.code;
-  // One line that holds many tensors (a model, a list of layers, an optimizer's state, a checkpoint) is one cause.
-  const bool holds_many =
-      finding.cause.line > 0 &&
-      (finding.code == info(Code::kModelNotMoved).code || finding.code == info(Code::kPlainContainer).code ||
-       finding.code == info(Code::kOptimizerState).code || finding.code == info(Code::kCheckpoint).code);
-  for (const std::string& part : {at->file, std::to_string(at->line), holds_many ? "" : culprit_label(finding)}) {
-    key += '\0';
-    key += part;
-  }
-  return key;
-}
-
 bool same_place(const Use& a, const Use& b) { return a.at.line == b.at.line && a.op == b.op && a.at.file == b.at.file; }
 
 void merge_ranks(std::vector<int>& seen, const std::vector<int>& more) {
@@ -60,6 +44,22 @@ auto report_order(const Finding& finding) {
 }
 
 }  // namespace
+
+std::string root_cause(const Finding& finding) {
+  const Location* at = &finding.cause;
+  if (at->line == 0 && !finding.uses.empty()) at = &finding.uses.front().at;
+  std::string key = finding.code;
+  // One line that holds many tensors (a model, a list of layers, an optimizer's state, a checkpoint) is one cause.
+  const bool holds_many =
+      finding.cause.line > 0 &&
+      (finding.code == info(Code::kModelNotMoved).code || finding.code == info(Code::kPlainContainer).code ||
+       finding.code == info(Code::kOptimizerState).code || finding.code == info(Code::kCheckpoint).code);
+  for (const std::string& part : {at->file, std::to_string(at->line), holds_many ? "" : culprit_label(finding)}) {
+    key += '\0';
+    key += part;
+  }
+  return key;
+}
 
 std::string fingerprint(const Finding& finding) {
   std::uint64_t hash = fnv(finding.code);
@@ -122,7 +122,7 @@ void FindingLog::add(Finding finding, std::uint64_t key) {
     in_uses += use.count;
   }
   finding.count = std::max({finding.count, in_uses, std::int64_t{1}});
-  const std::string root = root_key(finding);
+  const std::string root = root_cause(finding);
 
   const std::lock_guard lock(state_->mutex);
   const auto known = state_->by_root.find(root);

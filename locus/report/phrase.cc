@@ -28,7 +28,7 @@ std::string move_call(const Step& step) {
 
 std::string by_call(std::string_view verb, const Step& step) {
   const std::string op = operator_name(step.op);
-  return op.empty() ? std::string(verb) : fmt::format("{} by {}()", verb, op);
+  return op.empty() ? std::string(verb) : fmt::format("{} by {}{}", verb, op, op.ends_with(')') ? "" : "()");
 }
 
 }  // namespace

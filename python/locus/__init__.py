@@ -10,22 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from locus import errors
+    from locus.errors import PlacementWarning
     from locus.guarding import explain, guard
+    from locus.ledgers import ledger, no_syncs, no_transfers
     from locus.looking import history, where
     from locus.placing import last_placement, place
+    from locus.policies import policy
     from locus.simulation import simulate
 
 __version__ = "0.1.0"
 """The version of Locus."""
 
 __all__ = [
+    "PlacementWarning",
     "__version__",
     "errors",
     "explain",
     "guard",
     "history",
     "last_placement",
+    "ledger",
+    "no_syncs",
+    "no_transfers",
     "place",
+    "policy",
     "simulate",
     "where",
 ]
@@ -40,6 +48,11 @@ _LAZY = {
     "history": "locus.looking",
     "place": "locus.placing",
     "last_placement": "locus.placing",
+    "ledger": "locus.ledgers",
+    "no_syncs": "locus.ledgers",
+    "no_transfers": "locus.ledgers",
+    "policy": "locus.policies",
+    "PlacementWarning": "locus.errors",
 }
 
 

@@ -1,4 +1,4 @@
-"""The exceptions that Locus raises. Findings are data, not exceptions."""
+"""The exceptions and warnings of Locus. Findings are data, not exceptions."""
 
 
 class LocusError(Exception):
@@ -15,3 +15,11 @@ class UsageError(LocusError):
 
 class NotSimulated(LocusError, NotImplementedError):
     """The program used a CUDA feature that the simulated devices don't have; the message says what to do instead."""
+
+
+class LedgerError(LocusError, AssertionError):
+    """A program copied or waited where it said that it would not; the message names each line."""
+
+
+class PlacementWarning(UserWarning):
+    """A tensor was on the wrong device, under the policy "warn"; the message is the finding's text."""

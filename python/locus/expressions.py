@@ -73,6 +73,8 @@ def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast
     if op == "numpy" and found == [None] and isinstance(use.node, ast.Call) and use.node.args:
         asks = histories.called_name(use.node) in ("asarray", "array", "ascontiguousarray", "asanyarray")
         found[0] = use.node.args[0] if asks else None
+    if op == "grad" and found and found[0] is None and isinstance(use.statement, ast.Assign):
+        found[0] = use.statement.value  # p.grad = …
     if use.statement is not None and any(node is None for node in found):
         simple = [n for n in ast.walk(use.statement) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
         simple = [n for n in simple if isinstance(getattr(n, "ctx", None), ast.Load)]

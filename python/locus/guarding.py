@@ -57,13 +57,13 @@ def explain(error: BaseException) -> Any:
 
 
 def _record(bridge: Any) -> None:
-    from locus import facts, real, session, simulation
+    from locus import facts, real, reporter, simulation
 
     if simulation.active_options() is None:
         real.need_devices("guard(history=True)")
         real.start()
     facts.install_hooks()
-    session.watch_threads(bridge)
+    reporter.watch_threads(bridge)
     bridge.start_recording()
 
 

@@ -1,17 +1,20 @@
-"""Host code that looks into a CUDA tensor without an operator: .numpy() and what calls it. While a program is checked
-this is a finding and the program goes on with a copy; otherwise PyTorch's own error stands.
+"""Host code that looks into a CUDA tensor without an operator: .numpy(), what calls it, numpy.from_dlpack().
+
+Under a policy that goes on this is a mistake like any other and the program goes on with a copy; else PyTorch's own
+error stands.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 _installed = False
 
 
-def install(session: Any) -> None:
-    """Wraps Tensor.numpy and Tensor.tolist, once a process."""
+def install(bridge: Any) -> None:
+    """Wraps Tensor.numpy, Tensor.tolist and numpy.from_dlpack, once a process."""
     global _installed
     if _installed:
         return
@@ -22,12 +25,12 @@ def install(session: Any) -> None:
 
     @functools.wraps(original)
     def numpy(self: Any, *arguments: Any, **options: Any) -> Any:
-        bridge = session.bridge
-        if bridge is None or not bridge.door_is_open() or options.get("force"):
+        if bridge.policy_state() <= 0 or options.get("force"):
             return original(self, *arguments, **options)
         if self.is_cuda:
-            raising, _ = session.report(_raw(bridge, self, "host-access"))
-            return original(self if raising else self.detach().cpu(), *arguments, **options)
+            target = bridge.report_outside(_raw(self, "numpy"))
+            copy = self if target is None else bridge.move_unseen(self.detach(), "cpu")
+            return original(copy, *arguments, **options)
         if not self.requires_grad:
             bridge.check_host_read(self)
         return original(self, *arguments, **options)
@@ -38,17 +41,32 @@ def install(session: Any) -> None:
 
     @functools.wraps(original_list)
     def tolist(self: Any) -> Any:
-        if not self.is_cuda and session.bridge is not None and session.bridge.door_is_open():
-            session.bridge.check_host_read(self)
+        if not self.is_cuda and bridge.policy_state() > 0:
+            bridge.check_host_read(self)
         return original_list(self)
 
     torch.Tensor.tolist = tolist
 
+    library = sys.modules.get("numpy")
+    original_dlpack = getattr(library, "from_dlpack", None)
+    if library is None or original_dlpack is None:
+        return
 
-def _raw(bridge: Any, tensor: Any, kind: str) -> dict[str, Any]:
+    @functools.wraps(original_dlpack)
+    def from_dlpack(x: Any, *arguments: Any, **options: Any) -> Any:
+        if isinstance(x, torch.Tensor) and bridge.policy_state() > 0:
+            if x.is_cuda and bridge.report_outside(_raw(x, "from_dlpack")) is not None:
+                x = bridge.move_unseen(x.detach(), "cpu")
+            elif not x.is_cuda:
+                bridge.check_host_read(x)
+        return original_dlpack(x, *arguments, **options)
+
+    library.from_dlpack = from_dlpack
+
+
+def _raw(tensor: Any, op: str) -> dict[str, Any]:
     return {
-        "kind": kind, "overload": "numpy", "device": str(tensor.device), "in_backward": False, "forward_site": 0,
-        "site": bridge.current_site(), "step": bridge.steps(), "key": 0,
+        "kind": "host-access", "overload": op, "device": str(tensor.device),
         "error": f"can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
         "host memory first.",
         "operands": [{"argument": "self", "position": 0, "index": -1, "tensor": tensor, "odd": True, "rule": "same",

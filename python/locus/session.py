@@ -6,14 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import threading
 import time
 from typing import Any
 
-from locus._load import load_bridge
-
-_MAX_OFFERS = 5_000
+from locus import reporter
 
 
 class StopAfterSteps(BaseException):
@@ -28,67 +24,47 @@ class Session:
         self.began = time.perf_counter()
         self.bridge: Any = None
         self.models: Any = None
-        self.offers: list[dict[str, Any]] | None = None
-        """Every edit that could be made, by operand and place; kept only where the edits are to be tried."""
+
+    @property
+    def offers(self) -> list[dict[str, Any]] | None:
+        """Every edit that could be made, whether the engine chooses it or not; None: not kept."""
+        return reporter.offers
+
+    @offers.setter
+    def offers(self, kept: list[dict[str, Any]] | None) -> None:
+        reporter.offers = kept
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        from locus import facts, forked, hooks, host_access, models, ranks
+        from locus import hooks, models, ranks
 
-        self.bridge = load_bridge()
+        self.bridge = reporter.install()
         self.models = models.Models()
-        facts.install_hooks()
         hooks.on_move(self.models.at_move)
         register_optimizer_step_post_hook(self.models.at_step)
-        watch_threads(self.bridge)
-        host_access.install(self)
-        forked.install(self)
+        reporter.at_finding = self.models.at_finding
         ranks.install(self)
         if self.limit is not None:
             register_optimizer_step_post_hook(self._count_towards_limit)
-        self.bridge.start_check(self.report)
+        self.bridge.begin_watching()
+        self.bridge.set_policy_state(reporter.COLLECT)
 
     def load(self) -> None:
         """Makes it possible to report what other processes found, without watching this one."""
-        self.bridge = load_bridge()
+        self.bridge = reporter.load_bridge()
 
     def stop(self) -> None:
         """Ends the watch on this thread; the program's own threads are done or no longer matter."""
         if self.bridge is not None:
-            self.bridge.stop_check()
+            self.bridge.set_policy_state(reporter.CLOSED)
         if self.models is not None:
             self.models.look([])
 
-    def report(self, raw: dict[str, Any]) -> tuple[bool, str]:
-        """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
-        from locus import facts, handlers, places
-
-        frame = sys._getframe().f_back  # none on autograd's own threads
-        error = TypeError if raw["kind"] == "host-access" else RuntimeError
-        wanted, caught_by = handlers.find_handler(frame, error) if frame is not None else ("go-on", None)
-        raw["caught_by"] = caught_by
-        case = facts.build_case(raw)
-        case["caught_by"] = caught_by
-        case["replica"] = _in_replica(frame)
-        self._note_source(raw, case)
-        if wanted == "raise":
-            return True, ""  # the program means to catch it: no mistake of placement, a question it asks
-        self.models.at_finding(places.user_frames(places.frames_here()))
-        return False, self.add_case(case, raw.get("key", 0))
-
-    def add_case(self, case: dict[str, Any], key: int = 0) -> str:
+    def add_case(self, case: dict[str, Any]) -> str:
         """Hands a case to the engine; the device where its operands belong."""
-        if self.offers is not None and len(self.offers) < _MAX_OFFERS:
-            place = {"file": case["use"]["file"], "line": case["use"]["line"]}
-            keys = ("name", "expression", "device", "edits")
-            self.offers += [{**place, **{key: o[key] for key in keys}} for o in case["operands"] if o["edits"]]
-        from locus import children
-
-        expected = self.bridge.add_case(json.dumps(case), key)
-        children.note_change()
-        return expected
+        return reporter.add_case(case)
 
     def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
         """Keeps a finding that is no broken rule of an operator."""
@@ -96,21 +72,6 @@ class Session:
 
         self.bridge.add_finding(json.dumps(finding), key)
         children.note_change()
-
-    def _note_source(self, raw: dict[str, Any], case: dict[str, Any]) -> None:
-        """Whether one line made an odd operand here and its like elsewhere: a source that is not consistent."""
-        from locus import histories
-
-        for operand in raw["operands"]:
-            if not operand.get("odd") or operand.get("tensor") is None:
-                continue
-            for step in self.bridge.origin_chain(operand["tensor"]):
-                if step["placement"] == "derived" or not step["site"]:
-                    continue
-                made = self.bridge.made_at(step["site"])
-                if len(made) > 1:
-                    case["made_here"], case["made_at"] = made, histories.site_location(step["site"])
-                    return
 
     def safely(self, where: str, step: Any, *arguments: Any) -> Any:
         """Does a step of the check; a fault in it is noted, and the program goes on."""
@@ -133,6 +94,10 @@ class Session:
     def finding_count(self) -> int:
         """How many root causes have been found so far."""
         return self.bridge.finding_count() if self.bridge is not None else 0
+
+    def failed(self) -> bool:
+        """Whether a mistake could not be recorded at all; it was said on standard error."""
+        return self.bridge is not None and self.bridge.fault_said()
 
     def frame(self, exit_code: int, count: bool = True) -> str:
         """The report without its findings, as JSON for the C++ side."""
@@ -185,24 +150,3 @@ def _line(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
     if "kind" not in keys and entry.get("kind"):
         line["note"] = entry["kind"]
     return line
-
-
-def _in_replica(frame: Any) -> bool:
-    """Whether the call happens in one of DataParallel's replicas."""
-    end = os.path.join("nn", "parallel", "parallel_apply.py")
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(end):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def watch_threads(bridge: Any) -> None:
-    """Every Python thread that starts from here on is checked too; the door is each thread's own."""
-    original = threading.Thread._bootstrap_inner
-
-    def bootstrap(thread: threading.Thread) -> None:
-        bridge.enter_thread()
-        original(thread)
-
-    threading.Thread._bootstrap_inner = bootstrap

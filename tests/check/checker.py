@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corpus import DEVICES
 from forkrunner import ForkRunner, Result
+from schema import problems
 
 DEADLINE = 120.0
 LOCUS = Path(__file__).parent / "run_check.py"
@@ -49,7 +50,18 @@ def check(runner: ForkRunner, path: Path | str, devices: int = DEVICES) -> Check
         arguments = ["check", "--devices", str(devices), "--format", "json", "-o", str(report), str(path)]
         result = runner.run(LOCUS, *arguments, deadline=DEADLINE)
         text = report.read_text() if report.exists() else ""
-    return Checked(result, json.loads(text) if text else None)
+    checked = Checked(result, json.loads(text) if text else None)
+    wrong = problems(checked.report) if checked.report is not None else []
+    assert not wrong, f"the report is not as docs/report.schema.json says: {wrong[:5]}"
+    return checked
+
+
+def check_source(runner: ForkRunner, text: str, devices: int = DEVICES, name: str = "program.py") -> Checked:
+    """Checks program text, written to a file so that it has lines to point at."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_text(text)
+        return check(runner, path, devices)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Observed(NamedTuple):
     """As JSON."""
     outputs: list[reports.Output]
     exit: int
-    """The program's own exit code."""
+    """The program's own exit code; 2 where a mistake could not be recorded."""
     found: int
     """How many root causes were found."""
     outcome: Any
@@ -90,7 +90,10 @@ def observe(arguments: argparse.Namespace) -> Observed:
                 report, outcome = verifier.verify(session, report)
         finally:
             verifier.close()
-    return Observed(report, outputs, exit_code, session.finding_count(), outcome)
+    found = session.finding_count()
+    if session.failed() and not found:
+        exit_code = 2
+    return Observed(report, outputs, exit_code, found, outcome)
 
 
 def run_watched(session: Any, target: runner.Target) -> int:

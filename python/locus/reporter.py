@@ -1,0 +1,220 @@
+"""What the bridge asks when a rule is broken: facts are gathered, the engine decides, the policy in force says what
+becomes of it. Also puts in place, once a process, all that a watched program needs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import threading
+import warnings
+from typing import Any
+
+from locus._load import load_bridge
+from locus.errors import PlacementWarning
+
+RAISE, COLLECT, WARN, MOVE = range(4)
+"""The policies by the bridge's numbers."""
+
+CLOSED = -1
+"""The state of a thread that nobody watches: operators raise as PyTorch's own do."""
+
+offers: list[dict[str, Any]] | None = None
+"""Every edit that could be made, for who wants to try them; None: nobody does."""
+
+at_finding: Any = None
+"""Called with the program's own frames at each finding, where somebody wants to look around then."""
+
+_ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
+"""What host access raises without a check."""
+
+_MAX_OFFERS = 5_000
+_MAX_WARNED = 20_000
+
+_installed = False
+_threads_watched = False
+_warned: set[str] = set()
+
+
+def install() -> Any:
+    """The bridge, ready to report; the devices must be simulated already."""
+    global _installed
+    bridge = load_bridge()
+    bridge.set_reporter(report)
+    if not _installed:
+        _installed = True
+        from locus import facts, forked, gradients, host_access
+
+        facts.install_hooks()
+        watch_threads(bridge)
+        host_access.install(bridge)
+        gradients.install(bridge)
+        forked.install(bridge)
+    return bridge
+
+
+def report(raw: dict[str, Any]) -> tuple[bool, str]:
+    """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
+    from locus import children, facts, handlers, places
+
+    bridge = load_bridge()
+    policy = raw.get("policy", COLLECT)
+    frame = sys._getframe().f_back  # none on autograd's own threads
+    wanted, caught_by = handlers.GO_ON, None
+    if policy == COLLECT and raw["kind"] != "read-too-early":  # PyTorch has no error for that one
+        wanted, caught_by = handlers.find_handler(frame, _ERRORS.get(raw["overload"], RuntimeError))
+    raw["caught_by"] = caught_by
+    try:
+        case = facts.build_case(raw)
+        if not case["use"]["line"]:
+            case["use"] = _poor_case(raw)["use"]
+        case["caught_by"] = caught_by
+        case["replica"] = _in_replica(frame)
+        _note_source(bridge, raw, case)
+    except Exception as error:
+        facts.note_fault("the facts of a finding", error)
+        case = _poor_case(raw)
+    if wanted == handlers.RAISE:
+        return True, ""  # the program means to catch it: no mistake of placement, a question it asks
+    if policy == MOVE:
+        return False, bridge.blame_device(json.dumps(case))
+    _offer(case)
+    if at_finding is not None:
+        try:
+            at_finding(places.user_frames(places.frames_here()))
+        except Exception as error:
+            facts.note_fault("a look around", error)
+    directory = os.getcwd() if policy == WARN else ""
+    try:
+        device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
+    except Exception as error:
+        facts.note_fault("the words of a finding", error)
+        case = _poor_case(raw)
+        device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
+    children.note_change()
+    for cause, text in told:
+        _warn(cause, text, case["use"])
+    return False, device
+
+
+def _offer(case: dict[str, Any]) -> None:
+    if offers is not None and len(offers) < _MAX_OFFERS:
+        place = {"file": case["use"]["file"], "line": case["use"]["line"]}
+        keys = ("name", "expression", "device", "edits")
+        offers.extend({**place, **{key: o[key] for key in keys}} for o in case["operands"] if o.get("edits"))
+
+
+def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
+    """What the bridge itself knows of a mistake, for when all else has failed: a finding that says little is true."""
+    from locus import places
+
+    file, line, function = "", 0, ""
+    found = load_bridge().site_location(raw.get("site", 0))
+    if found:
+        file, line, function = found[0], found[1], found[5]
+    use = {**places.unknown_location(), "file": file, "line": line, "end_line": line, "function": function}
+    overload = str(raw.get("overload", ""))
+    return {
+        "kind": raw.get("kind", "operator"), "op": overload.partition("::")[2].partition(".")[0] or overload,
+        "overload": overload, "error": str(raw.get("error", "")), "use": use, "library": None, "stack": [use],
+        "in_backward": False, "forward": None, "step": int(raw.get("step", 0)), "caught_by": None,
+        "device": str(raw.get("device", "")),
+        "operands": [{"argument": str(operand.get("argument", "")), "odd": bool(operand.get("odd")), "rule": "same",
+                      "device": str(getattr(operand.get("tensor"), "device", "")), "name": "", "kind": "temporary"}
+                     for operand in raw.get("operands", [])],
+    }  # fmt: skip
+
+
+def add_case(case: dict[str, Any]) -> str:
+    """Keeps the findings of a case that Python itself has seen; the device where its operands belong."""
+    from locus import children
+
+    device, _ = load_bridge().add_case(json.dumps(case))
+    children.note_change()
+    return device
+
+
+def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
+    """Once a cause, at the line where PyTorch would have raised; the program's own filters decide what becomes of it.
+
+    A warning that a filter makes an exception of is raised again the next time.
+    """
+    if cause in _warned:
+        return
+    warnings.warn_explicit(text.rstrip("\n"), PlacementWarning, use["file"] or "<unknown>", use["line"])
+    if len(_warned) < _MAX_WARNED:
+        _warned.add(cause)
+
+
+def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None:
+    """Whether one line made an odd operand here and its like elsewhere: a source that is not consistent."""
+    from locus import histories
+
+    for operand in raw["operands"]:
+        if not operand.get("odd") or operand.get("tensor") is None:
+            continue
+        for step in bridge.origin_chain(operand["tensor"]):
+            if step["placement"] == "derived" or not step["site"]:
+                continue
+            made = bridge.made_at(step["site"])
+            if len(made) > 1:
+                case["made_here"], case["made_at"] = made, histories.site_location(step["site"])
+                return
+
+
+def _in_replica(frame: Any) -> bool:
+    """Whether the call happens in one of DataParallel's replicas."""
+    end = os.path.join("nn", "parallel", "parallel_apply.py")
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(end):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def watch_threads(bridge: Any) -> None:
+    """A Python thread has the policy of the one that started it; the work of a pool that of the one that handed it in.
+
+    The door is each thread's own: without this, what runs in a thread would pass unseen. Once a process.
+    """
+    global _threads_watched
+    if _threads_watched:
+        return
+    _threads_watched = True
+    start, bootstrap = threading.Thread.start, threading.Thread._bootstrap_inner
+
+    @functools.wraps(start)
+    def start_with_policy(self: threading.Thread) -> None:
+        self._locus_policy = bridge.policy_state()
+        start(self)
+
+    @functools.wraps(bootstrap)
+    def bootstrap_with_policy(self: threading.Thread) -> None:
+        bridge.set_policy_state(self.__dict__.pop("_locus_policy", CLOSED))
+        bootstrap(self)
+
+    threading.Thread.start, threading.Thread._bootstrap_inner = start_with_policy, bootstrap_with_policy
+
+    from concurrent.futures import thread as pools
+
+    item = getattr(pools, "_WorkItem", None)
+    if item is None:
+        return
+    make, run = item.__init__, item.run
+
+    @functools.wraps(make)
+    def make_with_policy(self: Any, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        self._locus_policy = bridge.policy_state()
+
+    @functools.wraps(run)
+    def run_with_policy(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = bridge.set_policy_state(getattr(self, "_locus_policy", CLOSED))
+        try:
+            return run(self, *arguments, **options)
+        finally:
+            bridge.set_policy_state(before)
+
+    item.__init__, item.run = make_with_policy, run_with_policy
