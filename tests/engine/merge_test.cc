@@ -8,9 +8,13 @@ namespace {
 
 Report report_of(std::int64_t bytes, std::int64_t peak, int ranks) {
   Report report;
-  report.transfers.push_back({.file = "train.py", .line = 3, .from = "cpu", .to = "cuda:0", .count = 1, .bytes = bytes});
-  report.syncs.push_back({.file = "train.py", .line = 4, .kind = "item", .count = 2});
-  report.memory.push_back({.device = "cuda:0", .peak = peak});
+  Transfer& transfer = report.transfers.emplace_back();
+  transfer.file = "train.py", transfer.line = 3, transfer.from = "cpu", transfer.to = "cuda:0";
+  transfer.count = 1, transfer.bytes = bytes;
+  Sync& sync = report.syncs.emplace_back();
+  sync.file = "train.py", sync.line = 4, sync.kind = "item", sync.count = 2;
+  DeviceMemory& memory = report.memory.emplace_back();
+  memory.device = "cuda:0", memory.peak = peak;
   report.program.steps = 5;
   report.program.ops = 10;
   report.program.ranks = ranks;
