@@ -39,7 +39,10 @@ std::string root_key(const Finding& finding) {
       finding.cause.line > 0 &&
       (finding.code == info(Code::kModelNotMoved).code || finding.code == info(Code::kPlainContainer).code ||
        finding.code == info(Code::kOptimizerState).code || finding.code == info(Code::kCheckpoint).code);
-  for (const std::string& part : {at->file, std::to_string(at->line), holds_many ? "" : culprit_label(finding)}) {
+  // One edit at the cause that mends several culprits is one cause too.
+  const Fix* fix = finding.fixes.empty() || finding.fixes.front().line != at->line ? nullptr : &finding.fixes.front();
+  const std::string what = holds_many ? "" : fix != nullptr ? "=" + fix->new_text : culprit_label(finding);
+  for (const std::string& part : {at->file, std::to_string(at->line), what}) {
     key += '\0';
     key += part;
   }

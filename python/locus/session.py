@@ -33,12 +33,13 @@ class Session:
 
     def start(self) -> None:
         """Begins to watch. The devices must be simulated already."""
-        from locus import facts, forked, host_access, ranks
+        from locus import facts, forked, host_access, ranks, replicas
 
         self.bridge = load_bridge()
         facts.install_hooks()
         watch_threads(self.bridge)
         host_access.install(self)
+        replicas.install(self)
         forked.install(self)
         ranks.install(self)
         if self.limit is not None:
@@ -92,19 +93,19 @@ class Session:
         children.note_change()
 
     def _note_source(self, raw: dict[str, Any], case: dict[str, Any]) -> None:
-        """Whether one line made an odd operand here and its like elsewhere: a source that is not consistent."""
+        """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
         from locus import histories
 
-        for operand in raw["operands"]:
-            if not operand.get("odd") or operand.get("tensor") is None:
+        for operand, facts in zip(raw["operands"], case["operands"]):
+            if operand.get("tensor") is None:
                 continue
             for step in self.bridge.origin_chain(operand["tensor"]):
                 if step["placement"] == "derived" or not step["site"]:
                     continue
                 made = self.bridge.made_at(step["site"])
                 if len(made) > 1:
-                    case["made_here"], case["made_at"] = made, histories.site_location(step["site"])
-                    return
+                    facts["made_here"], facts["made_at"] = made, histories.site_location(step["site"])
+                    break
 
     def safely(self, where: str, step: Any, *arguments: Any) -> Any:
         """Does a step of the check; a fault in it is noted, and the program goes on."""
