@@ -3,9 +3,8 @@
 #include "locus/engine/blame.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
 
+#include "locus/engine/blame_edits.h"
 #include "locus/engine/blame_words.h"
 #include "locus/engine/json_fields.h"
 
@@ -166,11 +165,7 @@ class Blame {
     }
     if (case_.replica) right = replica_device(right);
     if (const Operand* stepped = stepped_parameter()) right = stepped->device;
-    // Samples and results are compared and gathered on the host: there the CPU is meant.
-    const bool on_host = case_.collating || case_.op == "equal";
-    if (on_host && std::any_of(case_.operands.begin(), case_.operands.end(), [](const Operand& o) { return is_cpu(o.device); })) {
-      right = "cpu";
-    }
+    if (is_meant_for_host()) right = "cpu";
     expected_ = right.empty() ? case_.device : right;
     std::vector<std::size_t> wrong;
     for (std::size_t i = 0; i < case_.operands.size(); ++i) {
@@ -182,6 +177,20 @@ class Blame {
     // The least meant first: it is the surest of them.
     std::stable_sort(wrong.begin(), wrong.end(), [&](auto a, auto b) { return weight(case_.operands[a]) < weight(case_.operands[b]); });
     return wrong;
+  }
+
+  /// Samples are gathered and results compared on the host: there the CPU is meant, unless its tensor merely landed there
+  /// and the other one was made on a device on purpose.
+  bool is_meant_for_host() const {
+    if (!case_.collating && case_.op != "equal") return false;
+    bool host = false, host_on_purpose = false, made_on_device = false;
+    for (const Operand& o : case_.operands) {
+      const Step* placed = placing_step(o);
+      host = host || is_cpu(o.device);
+      host_on_purpose = host_on_purpose || (is_cpu(o.device) && on_purpose(o));
+      made_on_device = made_on_device || (!is_cpu(o.device) && placed != nullptr && placed->action == "created" && placed->is_explicit);
+    }
+    return host && (case_.collating || host_on_purpose || !made_on_device);
   }
 
   /// In an optimizer's step the parameter says where its state belongs, whatever is written.
@@ -224,7 +233,7 @@ class Blame {
   Code reason_of(const Operand& o) const {
     const Step* placed = placing_step(o);
     if (case_.collating) return Code::kInconsistentSource;
-    if (case_.op == "equal") return Code::kHandoffMissing;
+    if (case_.op == "equal" && is_cpu(expected_)) return Code::kHandoffMissing;
     const bool two_cards = !is_cpu(o.device) && !is_cpu(expected_);
     if (o.edits.count("assign_to") != 0) return Code::kToNotAssigned;
     if (o.kind == "optimizer-state") return Code::kOptimizerState;
@@ -273,39 +282,6 @@ class Blame {
     finding_.severity = info(code).severity;
   }
 
-  /// The edits that mend this reason, best first.
-  std::span<const std::string_view> edits_for_reason() const {
-    struct Row {
-      Code code;
-      std::array<std::string_view, 3> edits;
-    };
-    static constexpr Row kRows[] = {
-        {Code::kModelNotMoved, {"move_module", "move_at_use"}},
-        {Code::kPlainContainer, {"module_list", "factory_device", "move_at_use"}},
-        {Code::kPlainAttribute, {"register_buffer", "factory_device", "move_at_use"}},
-        {Code::kReplicaPinned, {"register_buffer", "factory_device", "move_at_use"}},
-        {Code::kCache, {"factory_device", "move_at_use", "register_buffer"}},
-        {Code::kToNotAssigned, {"assign_to"}},
-        {Code::kBatchNotMoved, {"move_batch", "move_at_use", "factory_device"}},
-        {Code::kInconsistentSource, {"move_batch", "move_at_use", "factory_device"}},
-        {Code::kLossWeight, {"move_weight", "move_module", "factory_device"}},
-        {Code::kOptimizerState, {"optimizer_state", "map_location", "move_at_use"}},
-        {Code::kCheckpoint, {"map_location", "move_at_use"}},
-        {Code::kHandoffMissing, {"handoff", "move_at_use", "factory_device"}},
-        {Code::kIndex, {"move_index", "move_at_use", "move_batch"}},
-        {Code::kLengthsMustBeCpu, {"cpu_lengths", "move_at_use"}},
-        {Code::kGenerator, {"generator_device"}},
-        {Code::kHostAccess, {"cpu_numpy"}},
-        {Code::kReadTooEarly, {"synchronize"}},
-        {Code::kGradient, {"move_at_use", "factory_device"}},
-    };
-    static constexpr std::string_view kOtherwise[] = {"factory_device", "move_at_use"};
-    for (const Row& row : kRows) {
-      if (row.code == code_) return row.edits;
-    }
-    return kOtherwise;
-  }
-
   void pick_fix() {
     const Operand* o = culprit();
     if (o == nullptr) return;
@@ -313,7 +289,7 @@ class Blame {
       finding_.fixes.push_back(edit->second);
       return;
     }
-    for (const std::string_view kind : edits_for_reason()) {
+    for (const std::string_view kind : edits_for(code_)) {
       const auto edit = o->edits.find(std::string(kind));
       if (edit == o->edits.end()) continue;
       finding_.fixes.push_back(edit->second);

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from locus import batches, device_text, histories, hooks, places, rewriting, source, trails, values
+from locus import batches, bindings, device_text, histories, places, rewriting, source, trails, values
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
 _DEVICE_NAMES = {"device", "dev", "devices", "DEVICE", "device_id", "gpu"}
@@ -25,91 +25,6 @@ class Cause(NamedTuple):
     edit: source.Edit | None
     text: str = ""
     """The expression there, where it says better what is meant than the tensor's name."""
-
-
-# -- modules
-
-
-def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> Cause | None:
-    """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is."""
-    holder = match.way.holder
-    if holder is None or not values.is_module(holder.module):
-        return None
-    for module in _chain(holder):
-        if type(module).__module__.startswith("torch.nn.parallel"):
-            continue  # a wrapper: what is in it was made elsewhere
-        if _is_wholly_on(module, facts["device"]):
-            return _construction(module, facts["device"], device, users)
-    return None
-
-
-def _chain(holder: Any) -> Iterator[Any]:
-    """The modules from the root to the holder of the tensor."""
-    module = holder.root
-    yield module
-    for part in holder.path.split(".") if holder.path else ():
-        module = (values.attributes(module).get("_modules") or {}).get(part)
-        if module is None:
-            return
-        yield module
-
-
-def _is_wholly_on(module: Any, device: str) -> bool:
-    tensors = [t for inner in module.modules() for table in (inner._parameters, inner._buffers) for t in table.values()]
-    return all(str(t.device) == device for t in tensors if t is not None)
-
-
-def _construction(module: Any, wrong: str, device: str, users: list[types.FrameType]) -> Cause | None:
-    callers = hooks.made_at(module)
-    if not callers:
-        return None
-    chosen = next((n for n in range(len(callers)) if not hooks.makes_others(module, n, wrong)), 0)
-    place = callers[chosen]
-    file = source.load(place["file"])
-    node = _call_at(file, place) if file is not None else None
-    bound = _keeper(file, node, module, users)
-    if bound is not None:
-        file, node = bound
-    if file is None or node is None:
-        return Cause(place, None)
-    words = device_text.write(file, node, device, users)
-    return Cause(_location(file, node), rewriting.append_call(file, node, f".to({words})"))
-
-
-def _call_at(file: source.Source, place: places.Location) -> ast.AST | None:
-    """The call that stands at a LOC, whose columns count characters."""
-    first, last = file.line(place["line"]), file.line(place["end_line"])
-    column, end = len(first[: place["column"]].encode()), len(last[: place["end_column"]].encode())
-    node = file.at(place["line"], place["end_line"], column, end)
-    return node if isinstance(node, ast.Call) else None
-
-
-def _keeper(
-    file: source.Source | None, node: ast.AST | None, module: Any, users: list[types.FrameType]
-) -> tuple[source.Source, ast.AST] | None:
-    """`model` of `self.model = model`, in the object that trains a module which was made as an argument of its call.
-
-    Where the object knows about devices and the place that made the module does not, moving is the object's business.
-    """
-    if file is None or node is None or isinstance(file.parent(node), (ast.Assign, ast.AnnAssign, ast.Return)):
-        return None
-    for frame in users:
-        code = frame.f_code
-        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if owner is None or values.is_module(owner):
-            continue
-        kept = [name for name, value in values.attributes(owner).items() if value is module]
-        for its_file, tree in rewriting.class_trees(owner) if kept else ():
-            if not mentions_device(tree):
-                continue
-            for statement in ast.walk(tree):
-                if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
-                    if any(isinstance(t, ast.Attribute) and t.attr in kept for t in statement.targets):
-                        return its_file, statement.value
-    return None
-
-
-# -- values
 
 
 def of_value(
@@ -134,7 +49,7 @@ def of_value(
     if link is None:
         link = _before_helper(links, steps) or _own_statement(links, steps)
     if link is None:
-        return _where_gathered(steps) or _after_shared_root(steps, others)
+        return _where_gathered(steps) or _after_shared_root(steps, others, links, users)
     return _cause(link, device, users)
 
 
@@ -151,13 +66,15 @@ def at_use(
     came_in = trail is not None and bool(trail.links) and trail.links[0].how == "argument"
     name = _root_name(node)
     moved_too = came_in and any(
-        trails.is_move(n) and _root_name(n.func.value) == name and file.statement(n) is not use.statement
+        bindings.is_move(n) and _root_name(n.func.value) == name and file.statement(n) is not use.statement
         for n in ast.walk(scope)
     )
-    if not (host or sample or moved_too or _is_given_moved(file, scope, use.node)):
+    layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
+    computed = values.is_module(layer)  # a layer that is meant to be on the host: its result is handed over here
+    if not (host or sample or moved_too or computed or _is_given_moved(file, scope, use.node)):
         return None
     words = device_text.write(file, node, device, users)
-    return Cause(_location(file, node), rewriting.append_call(file, node, f".to({words})"))
+    return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
 
 
 def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -> bool:
@@ -166,77 +83,12 @@ def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -
         return False
     others = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and n is not call and n.args]
     same = [n for n in others if ast.unparse(n.func) == ast.unparse(call.func)]
-    return any(trails.is_move(n.args[0]) for n in same) and not trails.is_move(call.args[0])
-
-
-def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
-    """The line of a Dataset that gave a sample: the `return` that computed it, or that took it from what it keeps."""
-    fetchers = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename.endswith("fetch.py")]
-    dataset = values.get_attribute(fetchers[0], "dataset") if fetchers else values.MISSING
-    last = next((s.facts["at"] for s in reversed(steps) if s.facts["at"]["line"]), None)
-    for file, tree in rewriting.class_trees(dataset) if dataset is not values.MISSING else ():
-        for method in tree.body:
-            if not isinstance(method, ast.FunctionDef) or method.name not in ("__getitem__", "__iter__"):
-                continue
-            given = [n for n in ast.walk(method) if isinstance(n, (ast.Return, ast.Yield)) and n.value is not None]
-            for node in given:
-                if last is not None and node.lineno <= last["line"] <= (node.end_lineno or 0) and last["file"] == file.file:
-                    return Cause(_location(file, node.value), None, file.flat(node.value))
-            for node in given:
-                for part in ast.walk(node.value):
-                    if isinstance(part, ast.Attribute) and ast.unparse(part.value) == method.args.args[0].arg:
-                        kept = values.get_attribute(dataset, part.attr)
-                        held = list(kept.values()) if isinstance(kept, dict) else kept if isinstance(kept, (list, tuple)) else []
-                        if any(item is tensor for item in held):
-                            return Cause(_location(file, node.value), None, file.flat(node.value))
-    return Cause(last, None) if last is not None else None
+    return any(bindings.is_move(n.args[0]) for n in same) and not bindings.is_move(call.args[0])
 
 
 def place_of(link: trails.Link) -> places.Location:
     """The LOC of a link."""
-    return _location(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
-
-
-def of_batch(steps: list[histories.Step]) -> Cause | None:
-    """The line in a Dataset or a collate function that made what a loader gave, where those know about devices."""
-    number = next((n for n, step in enumerate(steps) if step.facts["action"] == "received"), None)
-    for step in reversed(steps[:number] if number is not None else []):
-        if step.facts["at"]["line"] == steps[number].facts["at"]["line"] or step.file is None or step.node is None:
-            continue  # by the loader itself
-        scope = next((a for a in step.file.ancestors(step.node) if isinstance(a, source.Function)), None)
-        return Cause(step.facts["at"], None) if scope is not None and mentions_device(scope) else None
-    return None
-
-
-def of_generator(trail: trails.Trail) -> Cause | None:
-    """The line that made a generator."""
-    link = next((link for link in trail.links if link.how == "made"), None)
-    return Cause(_location(link.context.file, link.node), None) if link is not None else None
-
-
-def of_unpacked(history: list[dict[str, Any]], users: list[types.FrameType]) -> Cause | None:
-    """The function that should have brought a saved tensor back: the second one of saved_tensors_hooks(pack, unpack)."""
-    if history:
-        return None  # PyTorch calls the hooks inside the operator, where nothing is noted
-    files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
-    found: list[tuple[source.Source, Any]] = []
-    for file in [each for each in files.values() if each is not None]:
-        for call in ast.walk(file.tree):
-            if isinstance(call, ast.Call) and histories.called_name(call) == "saved_tensors_hooks" and len(call.args) == 2:
-                found.append((file, _function(file, call.args[1])))
-    if len(found) != 1 or found[0][1] is None:
-        return None
-    file, unpack = found[0]
-    given = [node.value for node in ast.walk(unpack) if isinstance(node, ast.Return) and node.value is not None]
-    return Cause(_location(file, given[-1] if given else unpack), None)
-
-
-def _function(file: source.Source, node: ast.AST) -> Any:
-    if isinstance(node, ast.Lambda):
-        return node
-    name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
-    found = [n for n in ast.walk(file.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
-    return found[0] if len(found) == 1 else None
+    return location_of(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
 
 
 def _where_gathered(steps: list[histories.Step]) -> Cause | None:
@@ -250,24 +102,6 @@ def _where_gathered(steps: list[histories.Step]) -> Cause | None:
     return Cause(last.facts["at"], None) if gathers and elsewhere else None
 
 
-def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
-    """A statement that should have moved an entry of an optimizer's state, and does not keep what it moves."""
-    key = name.rpartition("[")[2].rstrip("]")
-    files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
-    for file in [each for each in files.values() if each is not None]:
-        for node in ast.walk(file.tree):
-            target = None
-            if isinstance(node, ast.Expr) and trails.is_move(node.value):
-                target = node.value.func.value
-            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == ast.unparse(node.value):
-                target = node.value
-            if isinstance(target, ast.Subscript) and ast.unparse(target.slice).replace("'", '"') == key:
-                text = f"{file.segment(target)} = "
-                keeps = file.edit([source.Change.before(node, text)]) if isinstance(node, ast.Expr) else None
-                return Cause(_location(file, node), keeps)
-    return None
-
-
 def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Cause:
     file = link.context.file
     node = _lost_part(link)
@@ -277,7 +111,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
         words = device_text.write(file, node, device, users)
         edit = rewriting.append_call(file, node, f".to({words})")
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
-    return Cause(_location(file, spot, link), edit)
+    return Cause(location_of(file, spot), edit)
 
 
 def _lost_part(link: trails.Link) -> ast.AST:
@@ -294,7 +128,7 @@ def _until_moved(links: list[trails.Link]) -> Iterator[trails.Link]:
         if link.moved:
             # In a loop the value may be that of the time before, which another statement bound.
             for statement, value in trails.other_bindings(link):
-                if link.how == "assign" and isinstance(statement, ast.Assign) and not trails.is_move(value):
+                if link.how == "assign" and isinstance(statement, ast.Assign) and not bindings.is_move(value):
                     yield link._replace(statement=statement, node=value, moved=False)
             return
         yield link
@@ -332,7 +166,7 @@ def _moves_others(link: trails.Link) -> bool:
 
 def _places(node: ast.AST) -> bool:
     """`x.to(device)`, `torch.zeros(3, device=device)`: says where a tensor shall be."""
-    if trails.is_move(node):
+    if bindings.is_move(node):
         return _moves_tensor(node)
     made = isinstance(node, ast.Call) and histories.called_name(node) in trails.MAKERS
     return made and any(k.arg == "device" for k in node.keywords)
@@ -342,7 +176,7 @@ def _is_moved_elsewhere(link: trails.Link) -> bool:
     """Whether the function binds the same name twice, once moved and here not."""
     if link.how != "assign" or not isinstance(link.node, ast.Call):
         return False
-    return any(trails.is_move(value) and _moves_tensor(value) for _, value in trails.other_bindings(link))
+    return any(bindings.is_move(value) and _moves_tensor(value) for _, value in trails.other_bindings(link))
 
 
 def _moves_tensor(move: ast.Call) -> bool:
@@ -386,7 +220,7 @@ def _ignores_device(link: trails.Link) -> bool:
     unchanged = isinstance(link.node, ast.Name) and link.node.id in parameters and link.how == "return"
     element = isinstance(link.target, ast.Subscript) and isinstance(link.node, (ast.Name, ast.Subscript))
     passed_on = unchanged or (element and _root_name(link.node) in parameters)
-    return passed_on and any(trails.is_move(n) or _passes_on(n, scope.name) for n in ast.walk(scope))
+    return passed_on and any(bindings.is_move(n) or _passes_on(n, scope.name) for n in ast.walk(scope))
 
 
 def _passes_on(node: ast.AST, name: str) -> bool:
@@ -415,9 +249,9 @@ def _moves_nearby(link: trails.Link) -> bool:
         if other is statement or hasattr(other, "body") or not isinstance(other, (ast.Assign, ast.AnnAssign)):
             continue
         value = other.value
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not trails.is_move(value):
+        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not bindings.is_move(value):
             value = value.func.value
-        if trails.is_move(value) and _moves_tensor(value) and not _is_bound_by(other, link.target):
+        if bindings.is_move(value) and _moves_tensor(value) and not _is_bound_by(other, link.target):
             return True
     return False
 
@@ -478,14 +312,20 @@ def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> tra
     for link in links:
         covers = link.statement.lineno <= made.facts["at"]["line"] <= (link.statement.end_lineno or 0)
         covers = covers and link.context.file.file == made.facts["at"]["file"]
-        if link.how in ("assign", "argument") and (covers or (computed and link.how == "assign")):
+        is_empty = isinstance(link.node, (ast.List, ast.Dict, ast.Set, ast.Constant))
+        if link.how in ("assign", "argument") and not is_empty and (covers or (computed and link.how == "assign")):
             return link
         if link.how in ("made", "argument"):
             return None
     return None
 
 
-def _after_shared_root(steps: list[histories.Step], others: list[list[histories.Step]]) -> Cause | None:
+def _after_shared_root(
+    steps: list[histories.Step],
+    others: list[list[histories.Step]],
+    links: list[trails.Link],
+    users: list[types.FrameType],
+) -> Cause | None:
     """Where two values come from one tensor and the other one was moved later: not where that tensor was made, but
     where this value went its own way.
     """
@@ -499,7 +339,22 @@ def _after_shared_root(steps: list[histories.Step], others: list[list[histories.
     for steps_of_other in others:
         same = [n for n, s in enumerate(steps_of_other) if (s.facts["at"]["file"], s.facts["at"]["line"]) == here]
         if same and any(s.facts["action"] == "moved" for s in steps_of_other[same[0] + 1 :]):
-            return Cause(last.facts["at"], None)
+            made_object = _made_object(links, users) if last.facts["at"]["function"].endswith("__init__") else None
+            return made_object or Cause(last.facts["at"], None)
+    return None
+
+
+def _made_object(links: list[trails.Link], users: list[types.FrameType]) -> Cause | None:
+    """The line that made the object whose __init__ took a copy too early."""
+    owner = next((link.context.me for link in links if link.how == "attribute"), values.MISSING)
+    for frame in users if owner is not values.MISSING else ():
+        file = source.load(frame.f_code.co_filename)
+        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+        names = [name for name, value in list(frame.f_locals.items()) if value is owner]
+        for statement in batches.statements(scope) if scope is not None and names else ():
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                if any(isinstance(t, ast.Name) and t.id in names for t in statement.targets):
+                    return Cause(location_of(file, statement), None)
     return None
 
 
@@ -514,7 +369,8 @@ def mentions_device(tree: ast.AST) -> bool:
     return False
 
 
-def _location(file: source.Source, node: ast.AST, link: trails.Link | None = None) -> places.Location:
+def location_of(file: source.Source, node: ast.AST) -> places.Location:
+    """The LOC of a node; of a compound statement, its first line."""
     scope = next((a for a in [node, *file.ancestors(node)] if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
     names = [a.name for a in ([scope, *file.ancestors(scope)] if scope is not None else []) if hasattr(a, "name")]
     end = node.body[0].lineno - 1 if isinstance(getattr(node, "body", None), list) else node.end_lineno

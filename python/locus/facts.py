@@ -14,7 +14,20 @@ from typing import Any
 
 import torch
 
-from locus import causes, edits, expressions, histories, hooks, names, places, source, trails, values
+from locus import (
+    causes,
+    edits,
+    expressions,
+    givers,
+    histories,
+    hooks,
+    left_modules,
+    names,
+    places,
+    source,
+    trails,
+    values,
+)
 from locus.hooks import install_hooks, record_module_move
 
 __all__ = ["build_case", "faults", "install_hooks", "record_module_move"]
@@ -180,30 +193,31 @@ class _Case:
         device = self.other_device(number, others)
         found: causes.Cause | None = None
         if facts["kind"] == "generator" and way is not None:
-            facts["cause"] = getattr(causes.of_generator(way), "place", None)
+            facts["cause"] = getattr(givers.of_generator(way), "place", None)
             return
         if self.case["kind"] not in ("operator", "index"):
             return
         if self.case["collating"]:
-            found = causes.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
+            found = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
             if found is not None:
                 facts["cause"], facts["name"] = found.place, found.text or facts["name"]
             return
         if not device.startswith("cuda"):
-            if self.case["op"] == "equal" and way is not None and way.links and way.links[0].how == "assign":
-                facts["cause"] = causes.place_of(way.links[0])
+            if self.case["op"] == "equal" and isinstance(node, ast.Name) and way is not None and way.links:
+                if isinstance(way.links[0].statement, ast.Assign):
+                    facts["cause"] = causes.place_of(way.links[0])
             return
         if facts["kind"] == "optimizer-state":
-            found = causes.of_state(facts["name"], self.users)
+            found = givers.of_state(facts["name"], self.users)
             if found is not None:
                 facts["cause"] = found.place
                 if found.edit is not None:
                     facts["edits"]["assign_to"] = found.edit
             return
         if facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
-            found = causes.of_module(match, facts, device, self.users)
+            found = left_modules.of_module(match, facts, device, self.users)
         elif self.case["in_backward"]:
-            found = causes.of_unpacked(facts["history"], self.users)
+            found = givers.of_unpacked(facts["history"], self.users)
         elif facts["kind"] in ("plain-container", "gradient"):
             return
         else:
@@ -213,7 +227,7 @@ class _Case:
                 _, node, context = way.leaders[0]
                 way = trails.Trail(self.users, facts["device"])
                 way.follow_in(node, context)
-            found = causes.of_batch(steps[number])
+            found = givers.of_batch(steps[number], self.users)
             if found is None and use is not None and node is not None:
                 found = causes.at_use(use, node, way, device, self.users)
             if way is not None and found is None:

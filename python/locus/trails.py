@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from locus import batches, expressions, histories, places, rewriting, source, values
+from locus import batches, bindings, expressions, histories, places, rewriting, source, values
 
 _MAX_LINKS = 40
 _MAX_DEPTH = 24
@@ -130,12 +130,12 @@ class Trail:
         if context.frame is not None:
             return values.evaluate(node, context.frame)
         if isinstance(node, ast.Name):
-            if context.me is not values.MISSING and node.id == _self_name(context.scope):
+            if context.me is not values.MISSING and node.id == bindings.self_name(context.scope):
                 return context.me
-            if node.id in _parameters(context.scope) and context.call is not None and context.caller is not None:
-                given = _argument(context.call, context.file, context.scope, node.id)
+            if node.id in bindings.parameters(context.scope) and context.call is not None and context.caller is not None:
+                given = bindings.argument_of(context.call, context.file, context.scope, node.id)
                 return values.MISSING if given is None else self.value(given, context.caller)
-            if _binds(context.scope, node.id):
+            if bindings.binds(context.scope, node.id):
                 return values.MISSING
             return self._globals(context.file).get(node.id, values.MISSING)
         if isinstance(node, ast.Constant):
@@ -163,15 +163,15 @@ class Trail:
                 context.file, context.scope, context.frame, statement.lineno, context.call, context.caller, context.me
             )
             method = self._own_method(node, value, context)
-            moved = how != "loop" and method is None and is_move(value)
+            moved = how != "loop" and method is None and bindings.is_move(value)
             self._add(Link(context, statement, value, how, target, moved))
-            part = _place_in(target, node.id)
+            part = bindings.place_in(target, node.id)
             if isinstance(statement, ast.AugAssign):
                 self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
             elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
                 self._resolve(value, earlier, depth, part)
             return
-        if node.id in _parameters(context.scope):
+        if node.id in bindings.parameters(context.scope):
             self._resolve_parameter(node.id, context, depth)
             return
         outer = self._outer(context)
@@ -185,7 +185,7 @@ class Trail:
         held = self.value(node, context)
         if held is values.MISSING or values.is_tensor(held) or values.is_module(held):
             return None
-        method = _method(type(held), value.func.attr)
+        method = bindings.method_of(type(held), value.func.attr)
         is_own = method is not None and places.is_user_file(method.__code__.co_filename)
         return (method, held) if is_own else None
 
@@ -200,7 +200,7 @@ class Trail:
 
     def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
         if context.call is not None and context.caller is not None:
-            argument = _argument(context.call, context.file, context.scope, name)
+            argument = bindings.argument_of(context.call, context.file, context.scope, name)
             if argument is not None:
                 self._resolve(argument, context.caller, depth)
             return
@@ -216,7 +216,7 @@ class Trail:
             return
         if isinstance(use.node, (ast.For, ast.comprehension)):
             return
-        argument = _argument(use.node, context.file, context.scope, name) if isinstance(use.node, ast.Call) else None
+        argument = bindings.argument_of(use.node, context.file, context.scope, name) if isinstance(use.node, ast.Call) else None
         if argument is None or use.statement is None:
             return
         self._add(Link(outside, use.statement, argument, "argument"))
@@ -245,21 +245,21 @@ class Trail:
                     self._resolve_stores(file, method, node.attr, owner, depth)
         if values.is_module(owner):
             return
-        moves_itself = any(_method(type(owner), name) is not None for name in ("to", "cuda"))
+        moves_itself = any(bindings.method_of(type(owner), name) is not None for name in ("to", "cuda"))
         if len(self.links) == before or moves_itself:
             # A dataclass or named tuple, or an object that can be moved: whoever made it.
             stored = len(self.links)
             self._resolve(node.value, context, depth)
             bound = next((n for n in range(stored, len(self.links)) if self.links[n].how == "assign"), None)
-            if moves_itself and bound is not None and not _calls_mover(self.links[bound].node):
+            if moves_itself and bound is not None and not bindings.calls_mover(self.links[bound].node):
                 self.links[bound] = self.links[bound]._replace(lost=True)
 
     def _resolve_stores(self, file: source.Source, method: Any, attribute: str, owner: Any, depth: int) -> None:
-        me = _self_name(method)
+        me = bindings.self_name(method)
         for statement in batches.statements(method):
-            for target, value in _bindings(statement):
+            for target, value in bindings.pairs(statement):
                 if isinstance(target, ast.Attribute) and target.attr == attribute and ast.unparse(target.value) == me:
-                    if is_move(value):
+                    if bindings.is_move(value):
                         continue  # moves it, if it is called
                     context = Context(file, method, None, statement.lineno, me=owner)
                     self._add(Link(context, statement, value, "attribute", target))
@@ -274,11 +274,11 @@ class Trail:
         if called is values.MISSING and isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, context)
             if owner is not values.MISSING and not values.is_tensor(owner) and not histories.is_namespace(node.func.value):
-                method = _method(type(owner), node.func.attr)
+                method = bindings.method_of(type(owner), node.func.attr)
                 if method is not None and self._enter(method, node, context, owner, depth, part):
                     return
         if values.is_module(called):
-            forward = _method(type(called), "forward")
+            forward = bindings.method_of(type(called), "forward")
             if forward is not None and self._enter(forward, node, context, called, depth, part):
                 return
         elif called is not values.MISSING and self._enter(called, node, context, values.MISSING, depth, part):
@@ -339,7 +339,7 @@ class Trail:
             at = Context(file, scope, None, statement.lineno, call, context, me)
             if part is not None and isinstance(given, (ast.Tuple, ast.List)) and part < len(given.elts):
                 given = given.elts[part]
-            self._add(Link(at, statement, given, "return", moved=is_move(given)))
+            self._add(Link(at, statement, given, "return", moved=bindings.is_move(given)))
             self._resolve(given, at, depth)
         return found
 
@@ -369,29 +369,11 @@ class Trail:
         return next((f.f_globals for f in self.users if f.f_code.co_filename == file.file), {})
 
 
-def is_move(node: ast.AST) -> bool:
-    """`x.to(device)`, `x.cuda()`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    return node.func.attr in ("to", "cuda") and histories.names_device(node) and not histories.is_namespace(node.func.value)
-
-
-def _calls_mover(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Call) and histories.called_name(n) in ("to", "cuda") for n in ast.walk(node))
-
-
-def _place_in(target: ast.AST, name: str) -> int | None:
-    """Which element of a tuple goes to a name."""
-    if not isinstance(target, (ast.Tuple, ast.List)) or any(isinstance(e, ast.Starred) for e in target.elts):
-        return None
-    return next((n for n, element in enumerate(target.elts) if name in batches.targets(element)), None)
-
-
 def other_bindings(link: Link) -> Iterator[tuple[ast.stmt, ast.AST]]:
     """The other statements of the function that bind the same name, with their values."""
     text = ast.unparse(link.target) if link.target is not None else ""
     for statement in batches.statements(link.context.scope):
-        for target, value in _bindings(statement):
+        for target, value in bindings.pairs(statement):
             if statement is not link.statement and isinstance(target, ast.Name) and target.id == text:
                 yield statement, value
 
@@ -402,108 +384,21 @@ def _scopes(context: Context | None) -> Iterator[ast.AST]:
         context = context.caller
 
 
-def _method(cls: type, name: str) -> types.FunctionType | None:
-    for base in cls.__mro__:
-        found = base.__dict__.get(name)
-        if found is not None:
-            found = getattr(found, "__func__", found)
-            return found if isinstance(found, types.FunctionType) else None
-    return None
-
-
-def _is_static(method: ast.AST) -> bool:
-    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in getattr(method, "decorator_list", ()))
-
-
-def _self_name(scope: ast.AST) -> str:
-    given = getattr(scope, "args", None)
-    return given.args[0].arg if given is not None and given.args else "self"
-
-
-def _parameters(scope: ast.AST) -> list[str]:
-    given = getattr(scope, "args", None)
-    if given is None:
-        return []
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-    return [argument.arg for argument in every if argument is not None]
-
-
-def _binds(scope: ast.AST, name: str) -> bool:
-    return name in _parameters(scope) or any(
-        name in batches.targets(target) for statement in batches.statements(scope) for target, _ in _bindings(statement)
-    )
-
-
-def _argument(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> ast.AST | None:
-    """The expression that a call gives for a parameter of the function it ends up in."""
-    given = scope.args
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    places_ = [argument.arg for argument in [*given.posonlyargs, *given.args]]
-    starred = [argument for argument in call.args if isinstance(argument, ast.Starred)]
-    spread = [keyword.value for keyword in call.keywords if keyword.arg is None]
-    if name in places_:
-        number = places_.index(name)
-        if isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope):
-            number -= 1
-        if 0 <= number < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: number + 1]):
-            return call.args[number]
-    if starred:
-        return starred[0].value
-    if spread:
-        return spread[0]
-    if given.vararg is not None and given.vararg.arg == name and call.args:
-        return ast.copy_location(ast.Tuple(list(call.args), ast.Load()), call)
-    return None
-
-
 def _last_binding(context: Context, node: ast.Name) -> tuple[ast.stmt, ast.AST, ast.AST, str] | None:
     """The last statement above a place that gives a name its value: (statement, value, target, how)."""
     name, line = node.id, min(context.line, getattr(node, "lineno", context.line))
     own = context.file.statement(node)
     found: tuple[ast.stmt, ast.AST, ast.AST, str] | None = None
     for statement in batches.statements(context.scope):
-        inside_loop = isinstance(statement, (ast.For, ast.AsyncFor)) and _holds(statement, line)
+        inside_loop = isinstance(statement, (ast.For, ast.AsyncFor)) and bindings.holds(statement, line)
         if statement is own and not inside_loop:
             continue
         if statement.lineno >= line and not inside_loop:
             continue
-        for target, value in _bindings(statement):
-            pair = _component(target, value, name)
+        for target, value in bindings.pairs(statement):
+            pair = bindings.component(target, value, name)
             if pair is not None:
                 found = (statement, pair[1], pair[0], "loop" if isinstance(statement, (ast.For, ast.AsyncFor)) else "assign")
     return found
 
 
-def _holds(loop: Any, line: int) -> bool:
-    return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)
-
-
-def _bindings(statement: ast.stmt) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """(target, value) of what a statement binds."""
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, (ast.Tuple, ast.List)) and isinstance(statement.value, (ast.Tuple, ast.List)):
-                same = len(target.elts) == len(statement.value.elts)
-                if same and not any(isinstance(e, ast.Starred) for e in [*target.elts, *statement.value.elts]):
-                    yield from zip(target.elts, statement.value.elts)
-                    continue
-            yield target, statement.value
-    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)) and statement.value is not None:
-        yield statement.target, statement.value
-    elif isinstance(statement, (ast.For, ast.AsyncFor)):
-        yield statement.target, statement.iter
-    elif isinstance(statement, (ast.With, ast.AsyncWith)):
-        for item in statement.items:
-            if item.optional_vars is not None:
-                yield item.optional_vars, item.context_expr
-
-
-def _component(target: ast.AST, value: ast.AST, name: str) -> tuple[ast.AST, ast.AST] | None:
-    """The part of a target that is this name, or an element of it (`moved["x"] = …`), with its value."""
-    if isinstance(target, ast.Name):
-        return (target, value) if target.id == name else None
-    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == name:
-        return target, value
-    return (target, value) if name in batches.targets(target) else None
