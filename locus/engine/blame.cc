@@ -166,6 +166,11 @@ class Blame {
     if (case_.replica) right = replica_device(right);
     if (const Operand* stepped = stepped_parameter()) right = stepped->device;
     if (is_meant_for_host()) right = "cpu";
+    // Between two cards, what runs inside a module belongs where the module is.
+    const auto is_at_home = [&](const Operand& o) { return takes_part(o) && o.device == case_.home; };
+    const bool two_cards = !is_cpu(case_.home) && std::none_of(case_.operands.begin(), case_.operands.end(),
+                                                               [](const Operand& o) { return is_cpu(o.device); });
+    if (two_cards && std::any_of(case_.operands.begin(), case_.operands.end(), is_at_home)) right = case_.home;
     expected_ = right.empty() ? case_.device : right;
     std::vector<std::size_t> wrong;
     for (std::size_t i = 0; i < case_.operands.size(); ++i) {
@@ -415,6 +420,7 @@ Case parse_case(std::string_view text) {
   read(json, "in_backward", broken.in_backward);
   read(json, "replica", broken.replica);
   read(json, "collating", broken.collating);
+  read(json, "home", broken.home);
   if (const auto step = json.find("step"); step != json.end() && step->is_number()) broken.step = step->get<std::int64_t>();
   std::optional<Location> use;
   read_location(json, "use", use);

@@ -22,6 +22,7 @@ struct Case {
   std::int64_t step = 0;
   bool replica = false;    ///< inside a DataParallel replica
   bool collating = false;  ///< while a DataLoader makes a batch of samples
+  std::string home;        ///< the one device of the module whose code runs; empty where it is on several
   std::vector<Operand> operands;
 };
 

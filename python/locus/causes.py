@@ -106,8 +106,9 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
     file = link.context.file
     node = _lost_part(link)
     is_value = isinstance(node, ast.expr) and link.how != "loop"
+    unpacked = isinstance(link.target, (ast.Tuple, ast.List)) and node is link.node
     edit = None
-    if is_value and device.startswith("cuda"):
+    if is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
         edit = rewriting.append_call(file, node, f".to({words})")
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
@@ -304,8 +305,10 @@ def _is_given_tensors(link: trails.Link) -> bool:
 def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> trails.Link | None:
     """Where a value was bound that no factory call made: drawn by a distribution, computed by a layer on the CPU."""
     made = next((s for s in steps if s.facts["action"] == "created" and s.facts["at"]["line"]), None)
-    if not steps:  # no memory of its own, as a sparse tensor: the text is all there is
-        return next((link for link in links if link.how in ("assign", "made")), None)
+    if made is None and not any(s.facts["action"] in ("moved", "loaded", "received") for s in steps):
+        # No history of its own, as a sparse tensor's or NumPy's memory: the text is all there is.
+        given = next((link for link in links if link.how == "made"), None)
+        return given or next((link for link in links if link.how == "assign" and not steps), None)
     if made is None or (made.call is not None and histories.called_name(made.call) in trails.MAKERS):
         return None
     computed = made.call is not None and histories.called_name(made.call)[:1].isupper()

@@ -86,6 +86,10 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     """(expression, tensor) that a nameless intermediate result came from: the only tensor on its device that the
     library function was given; (None, None) where there are several.
     """
+    nodes = [(part, values.evaluate(part, use.frame)) for part in (_parts(use.node) if use.node else [])]
+    passed = {values.storage_key(value): (part, value) for part, value in reversed(nodes) if _is_on(value, device)}
+    if len(passed) == 1 and 0 not in passed:
+        return next(iter(passed.values()))  # the program's call was given one such tensor
     given: dict[int, Any] = {}
     for frame in frames:
         if frame is use.frame:
@@ -102,6 +106,10 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
         return None, None
     (tensor,) = given.values()
     return next((node for node, value in nodes if value is tensor), None), tensor
+
+
+def _is_on(value: Any, device: str) -> bool:
+    return values.is_tensor(value) and str(value.device) == device
 
 
 def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:

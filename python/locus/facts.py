@@ -119,8 +119,19 @@ class _Case:
                 self.case["use"] = known
                 self.case["stack"] = [known]
         self.case["collating"] = any(f.f_code.co_filename.endswith(_COLLATE) for f in self.frames)
+        self.case["home"] = self.attempt("home", self.find_home) or ""
         if self.frames and (not self.users or self.frames[0] is not self.users[0]):
             self.case["library"] = places.frame_location(self.frames[0])
+
+    def find_home(self) -> str:
+        """The device of the module whose method runs, where it is on one device only."""
+        for frame in self.users[:1]:
+            code = frame.f_code
+            owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount and code.co_varnames else None
+            if values.is_module(owner):
+                devices = {str(parameter.device) for parameter in owner.parameters()}
+                return devices.pop() if len(devices) == 1 else ""
+        return ""
 
     def fill_forward(self) -> None:
         self.case["forward"] = histories.site_location(int(self.raw.get("forward_site", 0) or 0))
@@ -166,9 +177,21 @@ class _Case:
             self.attempt("edits", self.edit, number, use, nodes, found, match, known)
             histories_of[number] = known
             matched[number] = match
+            if ways[number] is not None and not any(step["action"] != "computed" for step in facts["history"]):
+                self.attempt("made", self.add_made, facts, ways[number])
         for number in range(len(tensors)):
             self.attempt("cause", self.find_cause, number, use, nodes[number], ways[number], matched, histories_of)
         del tensors, named, ways
+
+    def add_made(self, facts: dict[str, Any], way: trails.Trail) -> None:
+        """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
+        made = next((link for link in way.links if link.how == "made"), None)
+        if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
+            return
+        at = causes.location_of(made.context.file, made.node)
+        op = histories.called_name(made.node)
+        step = {"action": "created", "op": op, "device": facts["device"], "explicit": False, "at": at}
+        facts["history"] = [step, *facts["history"]]
 
     def follow(self, node: ast.AST, frame: types.FrameType, device: str) -> trails.Trail:
         way = trails.Trail(self.users, device)
@@ -242,7 +265,8 @@ class _Case:
 
     def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
-        if histories.history(tensor) or use.inner is None:
+        known = histories.history(tensor)
+        if use.inner is None or (known and device == "cpu"):
             return None, tensor
         node, source_tensor = self.attempt("trace", expressions.source_of, use, self.frames, device) or (None, None)
         return (node, source_tensor) if source_tensor is not None else (None, tensor)

@@ -5,21 +5,11 @@ _AUTOGRAD = "autograd refuses a gradient of another device itself, before any op
 
 KNOWN_MISSES = {
     "test_every_mistake_is_found": {
-        "function_context": "blames the use in backward, not the line that put the tensor into ctx",
         "gradient_penalty": _AUTOGRAD,
         "host_gradients": "assigning .grad is no operator; PyTorch's own error ends the program",
-        "mask_lru_cache": "a functools.lru_cache result is called a missing hand-off",
-        "normalizer_dataclass": "the index is blamed, not the table on a plain object",
-        "patchy_dataset": "the line of the Dataset is not blamed",
         "vector_backward": _AUTOGRAD,
     },
-    "test_nothing_else_is_found": {
-        "function_context": "see above",
-        "functional_parameters": "a parameter of a functional model is named twice",
-        "normalizer_dataclass": "see above",
-        "patchy_dataset": "see above",
-        "resume_adam_by_hand": "the state's second tensor is a finding of its own",
-    },
+    "test_nothing_else_is_found": {},
     "test_goes_on_to_the_end": {
         "cuda_in_worker": "without the batch there is no going on",
         "gradient_penalty": _AUTOGRAD,
