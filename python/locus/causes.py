@@ -129,10 +129,20 @@ def _until_moved(links: list[trails.Link]) -> Iterator[trails.Link]:
         if link.moved:
             # In a loop the value may be that of the time before, which another statement bound.
             for statement, value in trails.other_bindings(link):
-                if link.how == "assign" and isinstance(statement, ast.Assign) and not bindings.is_move(value):
+                later = statement.lineno > link.statement.lineno and _is_in_loop(link.context.file, statement)
+                if later and isinstance(statement, ast.Assign) and not bindings.is_move(value):
                     yield link._replace(statement=statement, node=value, moved=False)
             return
         yield link
+
+
+def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
+    for around in file.ancestors(statement):
+        if isinstance(around, source.Function):
+            return False
+        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+            return True
+    return False
 
 
 def _is_lost_at(link: trails.Link) -> bool:

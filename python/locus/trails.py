@@ -71,8 +71,13 @@ class Trail:
     def follow(self, node: ast.AST, frame: types.FrameType) -> None:
         """Collects the links behind an expression in a live frame."""
         context = self._context_of(frame)
-        if context is not None:
-            self._resolve(node, context, 0)
+        if context is None:
+            return
+        if context.file.parent(node) is None:  # a name that was found, not an expression of the file: it is read here
+            for part in ast.walk(node):
+                if hasattr(part, "lineno"):
+                    part.lineno = part.end_lineno = context.line
+        self._resolve(node, context, 0)
 
     def follow_in(self, node: ast.AST, context: Context) -> None:
         """Collects the links behind an expression that another trail came to."""
