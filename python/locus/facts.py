@@ -146,8 +146,10 @@ class _Case:
             nodes = self.attempt("expressions", expressions.operand_nodes, use, self.operands, self.case["op"]) or nodes
             nodes = [operand.get("node") if node is None else node for node, operand in zip(nodes, self.operands)]
             for number, facts in enumerate(self.case["operands"]):
-                if facts["odd"] and nodes[number] is None and values.is_tensor(tensors[number]):
+                nameless = nodes[number] is None and values.is_tensor(tensors[number])
+                if nameless and (facts["odd"] or not isinstance(tensors[number], torch.nn.Parameter)):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
+                    self.operands[number]["tensor"] = tensors[number]
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
         # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
