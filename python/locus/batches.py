@@ -97,7 +97,7 @@ def _counted(loop: ast.For | ast.AsyncFor) -> ast.AST:
 
 
 def root(node: ast.AST) -> str | None:
-    """The variable that an element or attribute is taken from, with nothing but its shape or type changed on the way."""
+    """The variable that an element or attribute is taken from, with only its shape or type changed."""
     while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.Name, ast.UnaryOp)):
             return None

@@ -17,7 +17,8 @@ def is_move(node: ast.AST) -> bool:
     """`x.to(device)`, `x.cuda()`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
-    return node.func.attr in ("to", "cuda") and histories.names_device(node) and not histories.is_namespace(node.func.value)
+    is_method = not histories.is_namespace(node.func.value)
+    return is_method and node.func.attr in ("to", "cuda") and histories.names_device(node)
 
 
 def calls_mover(node: ast.AST) -> bool:

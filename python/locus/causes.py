@@ -116,7 +116,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
 
 
 def _lost_part(link: trails.Link) -> ast.AST:
-    """The expression that lacks a move: an element of a comprehension that hands on what it gets, or the value itself."""
+    """The expression that lacks a move: an element of a comprehension that hands on what it gets, or the value."""
     for node in ast.walk(link.node):
         if _hands_on(node):
             return node.value if isinstance(node, ast.DictComp) else node.elt
@@ -168,8 +168,9 @@ def _moves_others(link: trails.Link) -> bool:
         return False
     if link.how == "argument":  # what else the same call is given
         header = next((node for node in around if isinstance(node, ast.Call)), header)
-    elif link.how == "assign" and isinstance(link.target, ast.Name) and not isinstance(file.parent(link.node), ast.Tuple):
-        return False
+    elif link.how == "assign" and isinstance(link.target, ast.Name):
+        if not isinstance(file.parent(link.node), ast.Tuple):
+            return False
     above = set(map(id, around))
     moves = [node for node in ast.walk(header) if _places(node)]
     return any(id(move) not in inside and id(move) not in above for move in moves)
@@ -201,7 +202,8 @@ def _is_identity(link: trails.Link) -> bool:
     if link.target is None or not isinstance(link.node, (ast.Name, ast.Attribute, ast.Subscript)):
         return False
     named = ast.unparse(link.target).lower().replace(".", "_").split("_")
-    return ast.unparse(link.target) == ast.unparse(link.node) or any(word in named for word in ("device", "gpu", "cuda"))
+    same = ast.unparse(link.target) == ast.unparse(link.node)
+    return same or any(word in named for word in ("device", "gpu", "cuda"))
 
 
 def _hands_on(node: ast.AST) -> bool:
@@ -279,7 +281,8 @@ def _unpacking(links: list[trails.Link]) -> trails.Link | None:
     """Where a loop gives the batch, or the last statement before that which binds it."""
     for number, link in enumerate(links):
         if link.how == "loop" and isinstance(link.statement, (ast.For, ast.AsyncFor)):
-            before = [each for each in links[:number] if each.context.scope is link.context.scope and each.how == "assign"]
+            before = [each for each in links[:number] if each.context.scope is link.context.scope]
+            before = [each for each in before if each.how == "assign"]
             return before[-1] if before else link
         if link.how == "assign" and isinstance(link.node, ast.Call) and histories.called_name(link.node) == "next":
             return link
@@ -384,7 +387,8 @@ def mentions_device(tree: ast.AST) -> bool:
 
 def location_of(file: source.Source, node: ast.AST) -> places.Location:
     """The LOC of a node; of a compound statement, its first line."""
-    scope = next((a for a in [node, *file.ancestors(node)] if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    scope = next((a for a in [node, *file.ancestors(node)] if isinstance(a, functions)), None)
     names = [a.name for a in ([scope, *file.ancestors(scope)] if scope is not None else []) if hasattr(a, "name")]
     end = node.body[0].lineno - 1 if isinstance(getattr(node, "body", None), list) else node.end_lineno
     whole = end == node.end_lineno

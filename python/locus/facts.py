@@ -171,7 +171,8 @@ class _Case:
             facts["history"] = [step.facts for step in steps]
             match = found.best(number, facts["expression"])
             known = self.attempt("history", histories.history, named[number]) or steps
-            if named[number] is not tensors[number] and ways[number] is not None and ways[number].decided_by(named[number]):
+            way = ways[number] if named[number] is not tensors[number] else None
+            if way is not None and way.decided_by(named[number]):
                 facts["history"] = [step.facts for step in known]  # where it is was decided by that one
             self.attempt("name", self.name, facts, tensors[number], match, known)
             if match is not None and match.way.holder is not None:
@@ -258,7 +259,8 @@ class _Case:
             if way is not None and found is None:
                 sure = facts["device"] != "cpu"
                 found = causes.of_value(
-                    facts, steps[number], way, [steps[n] for n in others], device, self.users, facts["kind"] == "batch", sure
+                    facts, steps[number], way, [steps[n] for n in others], device, self.users,
+                    facts["kind"] == "batch", sure,
                 )
         if found is not None:
             facts["cause"] = found.place
@@ -303,7 +305,7 @@ class _Case:
                 facts["kind"] = "generator"
             if match.kind == "variable" and self.is_saved(match.name, match.frame):
                 facts["kind"] = "function-context"
-            elif facts["kind"] in ("variable", "closure", "global", "object-attribute") and is_cached(steps, match.name):
+            elif loose and facts["kind"] != "batch" and is_cached(steps, match.name):
                 facts["kind"] = "cached"
             return
         facts["kind"] = "generator" if facts["kind"] == "generator" or isinstance(tensor, torch.Generator) else "temporary"
@@ -361,7 +363,8 @@ def is_cached(steps: list[Any], name: str) -> bool:
         scope = next((a for a in around if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
         if scope is None:
             continue
-        if any("cache" in ast.unparse(decorator) or "memo" in ast.unparse(decorator) for decorator in scope.decorator_list):
+        decorators = [ast.unparse(decorator) for decorator in scope.decorator_list]
+        if any("cache" in text or "memo" in text for text in decorators):
             return True
         root, bracket, _ = name.partition("[")
         if bracket and ("cache" in root.lower() or "memo" in root.lower()):

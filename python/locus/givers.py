@@ -25,14 +25,16 @@ def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.Frame
                 continue
             given = [n for n in ast.walk(method) if isinstance(n, (ast.Return, ast.Yield)) and n.value is not None]
             for node in given:
-                if last is not None and node.lineno <= last["line"] <= (node.end_lineno or 0) and last["file"] == file.file:
+                if last is None or last["file"] != file.file:
+                    continue
+                if node.lineno <= last["line"] <= (node.end_lineno or 0):
                     return Cause(location_of(file, node.value), None, file.flat(node.value))
             for node in given:
                 for part in ast.walk(node.value):
                     if isinstance(part, ast.Attribute) and ast.unparse(part.value) == method.args.args[0].arg:
                         kept = values.get_attribute(dataset, part.attr)
-                        held = list(kept.values()) if isinstance(kept, dict) else kept if isinstance(kept, (list, tuple)) else []
-                        if any(item is tensor for item in held):
+                        held = kept.values() if isinstance(kept, dict) else kept
+                        if isinstance(kept, (dict, list, tuple)) and any(item is tensor for item in held):
                             return Cause(location_of(file, node.value), None, file.flat(node.value))
     return Cause(last, None) if last is not None else None
 
@@ -78,14 +80,16 @@ def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
 
 
 def of_unpacked(history: list[dict[str, Any]], users: list[types.FrameType]) -> Cause | None:
-    """The function that should have brought a saved tensor back: the second one of saved_tensors_hooks(pack, unpack)."""
+    """The function that should have brought a saved tensor back: the second of saved_tensors_hooks(pack, unpack)."""
     if history:
         return None  # PyTorch calls the hooks inside the operator, where nothing is noted
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
     found: list[tuple[source.Source, Any]] = []
     for file in [each for each in files.values() if each is not None]:
         for call in ast.walk(file.tree):
-            if isinstance(call, ast.Call) and histories.called_name(call) == "saved_tensors_hooks" and len(call.args) == 2:
+            if not isinstance(call, ast.Call) or len(call.args) != 2:
+                continue
+            if histories.called_name(call) == "saved_tensors_hooks":
                 found.append((file, _function(file, call.args[1])))
     if len(found) != 1 or found[0][1] is None:
         return None

@@ -19,7 +19,9 @@ from locus import batches, bindings, expressions, histories, places, rewriting, 
 _MAX_LINKS = 40
 _MAX_DEPTH = 24
 _TENSOR_ATTRIBUTES = {"T", "mT", "H", "mH", "data", "real", "imag", "grad"}
-_ITERATING = {"enumerate", "zip", "iter", "next", "reversed", "tqdm", "list", "tuple", "islice", "cycle", "chain", "sorted"}
+_ITERATING = {
+    "enumerate", "zip", "iter", "next", "reversed", "tqdm", "list", "tuple", "islice", "cycle", "chain", "sorted",
+}  # fmt: skip
 _VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
 MAKERS = rewriting.FACTORIES | rewriting.WITHOUT_DEVICE
 """Functions that make tensors out of nothing."""
@@ -84,16 +86,17 @@ class Trail:
         self._resolve(node, context, 0)
 
     def decided_by(self, tensor: Any) -> bool:
-        """Whether another tensor, which an object holds or which was asked for its device, decided where the value is."""
+        """Whether another tensor, held by an object or asked for its device, decided where the value is."""
         return any(tensor is each for each, *_ in [*self.leaders, *self.held])
 
     # -- expressions
 
     def _resolve(self, node: ast.AST | None, context: Context, depth: int, part: int | None = None) -> None:
         """`part`: which element of the value flows on, where it is a tuple that is unpacked."""
-        if node is None or depth > _MAX_DEPTH or len(self.links) >= _MAX_LINKS or (id(node), id(context.scope)) in self._seen:
+        key = (id(node), id(context.scope))
+        if node is None or depth > _MAX_DEPTH or len(self.links) >= _MAX_LINKS or key in self._seen:
             return
-        self._seen.add((id(node), id(context.scope)))
+        self._seen.add(key)
         if isinstance(node, ast.Name):
             self._resolve_name(node, context, depth + 1)
         elif isinstance(node, ast.Attribute):
@@ -137,7 +140,8 @@ class Trail:
         if isinstance(node, ast.Name):
             if context.me is not values.MISSING and node.id == bindings.self_name(context.scope):
                 return context.me
-            if node.id in bindings.parameters(context.scope) and context.call is not None and context.caller is not None:
+            is_given = context.call is not None and context.caller is not None
+            if is_given and node.id in bindings.parameters(context.scope):
                 given = bindings.argument_of(context.call, context.file, context.scope, node.id)
                 return values.MISSING if given is None else self.value(given, context.caller)
             if bindings.binds(context.scope, node.id):
@@ -196,12 +200,12 @@ class Trail:
 
     def _outer(self, context: Context) -> Context | None:
         """The function around this one, or the module: where a name that is not local comes from."""
-        scope = context.scope
-        while scope is not context.file.tree:
-            scope = next((a for a in context.file.ancestors(scope) if isinstance(a, source.Function)), context.file.tree)
-            frame = next((f for f in self.users if self._is_run_by(f, context.file, scope)), None)
-            return Context(context.file, scope, frame, 1 << 30)
-        return None
+        if context.scope is context.file.tree:
+            return None
+        around = context.file.ancestors(context.scope)
+        scope = next((a for a in around if isinstance(a, source.Function)), context.file.tree)
+        frame = next((f for f in self.users if self._is_run_by(f, context.file, scope)), None)
+        return Context(context.file, scope, frame, 1 << 30)
 
     def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
         if context.call is not None and context.caller is not None:
@@ -221,8 +225,10 @@ class Trail:
             return
         if isinstance(use.node, (ast.For, ast.comprehension)):
             return
-        argument = bindings.argument_of(use.node, context.file, context.scope, name) if isinstance(use.node, ast.Call) else None
-        if argument is None or use.statement is None:
+        if not isinstance(use.node, ast.Call) or use.statement is None:
+            return
+        argument = bindings.argument_of(use.node, context.file, context.scope, name)
+        if argument is None:
             return
         self._add(Link(outside, use.statement, argument, "argument"))
         self._resolve(argument, outside, depth)
@@ -278,7 +284,8 @@ class Trail:
         called = self.value(node.func, context)
         if called is values.MISSING and isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value, context)
-            if owner is not values.MISSING and not values.is_tensor(owner) and not histories.is_namespace(node.func.value):
+            is_object = owner is not values.MISSING and not values.is_tensor(owner)
+            if is_object and not histories.is_namespace(node.func.value):
                 method = bindings.method_of(type(owner), node.func.attr)
                 if method is not None and self._enter(method, node, context, owner, depth, part):
                     return
@@ -403,7 +410,8 @@ def _last_binding(context: Context, node: ast.Name) -> tuple[ast.stmt, ast.AST, 
         for target, value in bindings.pairs(statement):
             pair = bindings.component(target, value, name)
             if pair is not None:
-                found = (statement, pair[1], pair[0], "loop" if isinstance(statement, (ast.For, ast.AsyncFor)) else "assign")
+                how = "loop" if isinstance(statement, (ast.For, ast.AsyncFor)) else "assign"
+                found = (statement, pair[1], pair[0], how)
     return found
 
 

@@ -1,5 +1,5 @@
-"""What `locus check` does not get right yet: the programs it is tried on, by test, each with the reason. An entry that no
-longer fails makes the test fail (strict), so that the list stays true."""
+"""What `locus check` does not get right yet: the programs it is tried on, by test, each with the reason. An entry that
+no longer fails makes the test fail (strict), so that the list stays true."""
 
 _AUTOGRAD = "autograd refuses a gradient of another device itself, before any operator is called"
 
