@@ -117,6 +117,10 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
       break;
     }
   }
+  if (violation.kind == Violation::Kind::kIndex && target != violation.device && call.stack[call.base].isTensor() &&
+      !call.plan.arguments[0].written) {
+    return replace_operand(call, {0, -1}, operand(call, {0, -1}).to(target));  // the table is what is wrong
+  }
   for (const OperandRef& ref : all_operands(call)) {
     const auto rule = call.plan.rule.argument(ref.argument);
     const bool must_be_cpu = rule == engine::ArgumentRule::kMustBeCpu;
@@ -204,7 +208,7 @@ class OriginNote {
     origin.device = t.device().is_cuda() ? static_cast<int8_t>(t.device().index()) : engine::kHost;
     if (!has_operand_) {
       origin.placement = Placement::kDefault;
-    } else if (plan_.moves && t.device() != source_device_) {
+    } else if (plan_.moves && t.device() != source_device_ && !moved_by_autograd()) {
       origin.placement = Placement::kMoved;
       origin.parent = parent_;
     } else {
@@ -215,6 +219,9 @@ class OriginNote {
     count_made(id);
     return id;
   }
+
+  /// A gradient that goes back over a copy follows its tensor; nobody moved it.
+  static bool moved_by_autograd() { return user_site() == 0 && in_autograd_node(); }
 
   const OperatorPlan& plan_;
   engine::SiteId site_;
@@ -323,6 +330,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   g_calls.fetch_add(1, std::memory_order_relaxed);
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   SiteScope site(current_site());
+  const uint64_t sequence = at::sequence_number::peek();  // moving an operand makes a node too
   Violation violation;
   std::optional<Device> card;  // of a real call whose operands were moved
   if (judging) {
@@ -335,7 +343,6 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   }
   OriginNote origin(plan, t_site);
   origin.look_at_operands(*stack, call.base);
-  const uint64_t sequence = at::sequence_number::peek();
   if (real && (plan.moves || plan.copies || plan.synchronises)) {
     const RealCrossing crossing(call);
     go_on(op, plan, next, stack, card);

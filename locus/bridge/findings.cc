@@ -6,6 +6,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
+#include <set>
 
 #include "locus/bridge/door.h"
 #include "locus/bridge/generator.h"
@@ -305,9 +306,15 @@ void define_check(py::module_& m) {
   m.def("made_at", [](engine::SiteId site) {
     // Few origins are of one line; this runs once a finding.
     std::map<std::string, int64_t> by_device;
+    std::set<engine::OriginId> moved_on;  // torch.tensor(…, device="cuda") makes it on the host first
     for (engine::OriginId id = 1; id < origins().size(); ++id) {
       const engine::Origin& origin = origins().at(id);
-      if (origin.site == site && made_count(id) != 0) by_device[device_name(origin.device)] += made_count(id);
+      if (origin.site == site && origin.parent != 0 && origins().at(origin.parent).site == site) moved_on.insert(origin.parent);
+    }
+    for (engine::OriginId id = 1; id < origins().size(); ++id) {
+      const engine::Origin& origin = origins().at(id);
+      if (origin.site != site || made_count(id) == 0 || moved_on.count(id) != 0) continue;
+      by_device[device_name(origin.device)] += made_count(id);
     }
     return by_device;
   });

@@ -112,6 +112,8 @@ engine::SiteId forward_site_of_current_node() noexcept {
   return entry.tag.load(std::memory_order_acquire) == tag ? entry.site.load(std::memory_order_relaxed) : 0;
 }
 
+bool in_autograd_node() noexcept { return torch::autograd::get_current_node() != nullptr; }
+
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.device() == from.device() || on_real_devices()) return;
   const auto bytes = static_cast<int64_t>(from.nbytes());

@@ -57,5 +57,7 @@ int64_t made_count(engine::OriginId origin) noexcept;
 void note_forward_site(uint64_t first, uint64_t last, engine::SiteId site) noexcept;
 /// The forward line of the autograd node that runs now on this thread; 0 outside backward.
 engine::SiteId forward_site_of_current_node() noexcept;
+/// Whether this thread is evaluating a node of the autograd graph.
+bool in_autograd_node() noexcept;
 
 }  // namespace locus::bridge

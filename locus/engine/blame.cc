@@ -3,8 +3,8 @@
 #include "locus/engine/blame.h"
 
 #include <algorithm>
-#include <initializer_list>
 
+#include "locus/engine/blame_edits.h"
 #include "locus/engine/blame_words.h"
 #include "locus/engine/json_fields.h"
 
@@ -34,7 +34,13 @@ bool on_purpose(const Operand& o) {
     return true;
   }
   const Step* step = placing_step(o);
-  return step != nullptr && step->is_explicit && step->device == o.device;
+  const bool by_autograd = step != nullptr && step->action == "moved" && step->at.line == 0;
+  return step != nullptr && step->is_explicit && step->device == o.device && !by_autograd;
+}
+
+bool is_made_by_default(const Operand& o) {
+  const Step* step = placing_step(o);
+  return step != nullptr && step->action == "created" && !step->is_explicit;
 }
 
 /// How strongly an operand's device is meant, to find the side that is right. A CPU tensor that nobody put there comes
@@ -53,6 +59,7 @@ class Blame {
     const std::vector<std::size_t> culprits = pick_culprits();
     std::vector<Finding> all;
     for (const std::size_t culprit : culprits) {
+      if (follows_another(culprit, culprits)) continue;
       Finding finding = explain(culprit);
       const bool known = std::any_of(all.begin(), all.end(), [&](const Finding& other) { return same_cause(other, finding); });
       if (!known) all.push_back(std::move(finding));
@@ -78,12 +85,27 @@ class Blame {
     return a.code == b.code && a.cause.file == b.cause.file && a.cause.line == b.cause.line;
   }
 
+  /// A nameless result of something that came from where another culprit came from: nothing of its own to mend.
+  bool follows_another(std::size_t number, const std::vector<std::size_t>& culprits) const {
+    if (number >= case_.operands.size()) return false;
+    const Operand& o = case_.operands[number];
+    const Step* placed = placing_step(o);
+    if (o.kind != "temporary" || !o.expression.empty() || placed == nullptr) return false;
+    return std::any_of(culprits.begin(), culprits.end(), [&](std::size_t other) {
+      const Step* its = placing_step(case_.operands[other]);
+      return other != number && case_.operands[other].kind != "temporary" && its != nullptr && its->action == placed->action &&
+             its->at.file == placed->at.file && its->at.line == placed->at.line;
+    });
+  }
+
   const Operand* culprit() const { return culprit_ < finding_.operands.size() ? &finding_.operands[culprit_] : nullptr; }
 
   std::vector<std::size_t> pick_culprits() {
     expected_ = case_.device;
     std::vector<std::size_t> culprits;
     if (case_.kind == "operator") culprits = wrong_side();
+    if (case_.kind == "index") culprits = wrong_table();
+    if (case_.kind == "generator") culprits = wrong_draw();
     if (culprits.empty()) culprits.push_back(first_odd());
     if (case_.kind == "lengths" || case_.kind == "host-access" || case_.kind == "read-too-early") expected_ = "cpu";
     return culprits;
@@ -94,6 +116,38 @@ class Blame {
       if (case_.operands[i].odd) return i;
     }
     return case_.operands.empty() ? kNone : 0;
+  }
+
+  /// A table that merely landed on the CPU, indexed by what was computed on a device: the table is wrong. Where the
+  /// index was put on its device by the program, it is the index, as for memory that is kept on the host.
+  std::vector<std::size_t> wrong_table() {
+    std::size_t table = kNone;
+    const Operand* index = nullptr;
+    for (std::size_t i = 0; i < case_.operands.size(); ++i) {
+      const Operand& o = case_.operands[i];
+      if (o.position == 0) table = i;
+      if (o.odd && index == nullptr) index = &o;
+    }
+    if (table == kNone || index == nullptr) return {};
+    const Operand& o = case_.operands[table];
+    if (!is_cpu(o.device) || on_purpose(o) || o.written || !(is_made_by_default(o) || is_registered(o))) return {};
+    const Step* made = placing_step(*index);
+    const bool asked_for = made != nullptr && made->action == "created" && made->is_explicit;
+    if (asked_for && !o.cause.has_value()) return {};
+    expected_ = index->device;
+    return {table};
+  }
+
+  /// A generator of a device, and a tensor that merely landed on the CPU: the tensor is wrong.
+  std::vector<std::size_t> wrong_draw() {
+    const std::size_t generator = first_odd();
+    if (generator == kNone || is_cpu(case_.operands[generator].device)) return {};
+    for (std::size_t i = 0; i < case_.operands.size(); ++i) {
+      if (i == generator || !is_cpu(case_.operands[i].device) || !is_made_by_default(case_.operands[i])) continue;
+      expected_ = case_.operands[generator].device;
+      return {i};
+    }
+    return {};
   }
 
   /// Operands stand on two sides (or more): the one whose devices are meant more strongly is right.
@@ -110,6 +164,13 @@ class Blame {
       }
     }
     if (case_.replica) right = replica_device(right);
+    if (const Operand* stepped = stepped_parameter()) right = stepped->device;
+    if (is_meant_for_host()) right = "cpu";
+    // Between two cards, what runs inside a module belongs where the module is.
+    const auto is_at_home = [&](const Operand& o) { return takes_part(o) && o.device == case_.home; };
+    const bool two_cards = !is_cpu(case_.home) && std::none_of(case_.operands.begin(), case_.operands.end(),
+                                                               [](const Operand& o) { return is_cpu(o.device); });
+    if (two_cards && std::any_of(case_.operands.begin(), case_.operands.end(), is_at_home)) right = case_.home;
     expected_ = right.empty() ? case_.device : right;
     std::vector<std::size_t> wrong;
     for (std::size_t i = 0; i < case_.operands.size(); ++i) {
@@ -117,26 +178,55 @@ class Blame {
       if (!takes_part(o) || o.device == expected_ || (o.zero_dim && is_cpu(o.device) && !o.odd)) continue;
       wrong.push_back(i);
     }
+    if (wrong.empty()) expected_ = case_.device;
     // The least meant first: it is the surest of them.
     std::stable_sort(wrong.begin(), wrong.end(), [&](auto a, auto b) { return weight(case_.operands[a]) < weight(case_.operands[b]); });
     return wrong;
   }
 
+  /// Samples are gathered and results compared on the host: there the CPU is meant, unless its tensor merely landed there
+  /// and the other one was made on a device on purpose.
+  bool is_meant_for_host() const {
+    if (!case_.collating && case_.op != "equal") return false;
+    bool host = false, host_on_purpose = false, made_on_device = false;
+    for (const Operand& o : case_.operands) {
+      const Step* placed = placing_step(o);
+      host = host || is_cpu(o.device);
+      host_on_purpose = host_on_purpose || (is_cpu(o.device) && on_purpose(o));
+      made_on_device = made_on_device || (!is_cpu(o.device) && placed != nullptr && placed->action == "created" && placed->is_explicit);
+    }
+    return host && (case_.collating || host_on_purpose || !made_on_device);
+  }
+
+  /// In an optimizer's step the parameter says where its state belongs, whatever is written.
+  const Operand* stepped_parameter() const {
+    const auto has_kind = [&](std::string_view kind) -> const Operand* {
+      for (const Operand& o : case_.operands) {
+        if (o.kind == kind) return &o;
+      }
+      return nullptr;
+    };
+    if (has_kind("optimizer-state") == nullptr) return nullptr;
+    const Operand* parameter = has_kind("parameter");
+    return parameter != nullptr ? parameter : has_kind("gradient");
+  }
+
   /// In a replica its own parameters say which device it runs on; what was pinned elsewhere is wrong, meant or not.
   std::string replica_device(const std::string& otherwise) const {
+    const auto is_left = [](const Operand& o) { return is_cpu(o.device) || o.kind == "plain-container"; };
     for (const Operand& o : case_.operands) {
-      if (is_registered(o) || o.requires_grad) return o.device;
+      if ((is_registered(o) || o.requires_grad) && !is_left(o)) return o.device;
     }
     for (const Operand& o : case_.operands) {
-      if (o.kind != "plain-attribute" && o.kind != "global" && o.kind != "object-attribute") return o.device;
+      if (!is_left(o) && o.kind != "plain-attribute" && o.kind != "global" && o.kind != "object-attribute") return o.device;
     }
     return otherwise;
   }
 
   void pick_reason() {
-    if (case_.kind == "index") return set(Code::kIndex);
+    if (case_.kind == "index" && (culprit() == nullptr || culprit()->rule == "index")) return set(Code::kIndex);
     if (case_.kind == "lengths") return set(Code::kLengthsMustBeCpu);
-    if (case_.kind == "generator") return set(Code::kGenerator);
+    if (case_.kind == "generator" && (culprit() == nullptr || culprit()->kind == "generator")) return set(Code::kGenerator);
     if (case_.kind == "host-access") return set(Code::kHostAccess);
     if (case_.kind == "fork") return set(Code::kForkCuda);
     if (case_.kind == "read-too-early") return set(Code::kReadTooEarly);
@@ -148,6 +238,8 @@ class Blame {
 
   Code reason_of(const Operand& o) const {
     const Step* placed = placing_step(o);
+    if (case_.collating) return Code::kInconsistentSource;
+    if (case_.op == "equal" && is_cpu(expected_)) return Code::kHandoffMissing;
     const bool two_cards = !is_cpu(o.device) && !is_cpu(expected_);
     if (o.edits.count("assign_to") != 0) return Code::kToNotAssigned;
     if (o.kind == "optimizer-state") return Code::kOptimizerState;
@@ -155,10 +247,12 @@ class Blame {
     if (case_.replica && two_cards) return Code::kReplicaPinned;
     if (o.kind == "plain-container") return Code::kPlainContainer;
     if (o.kind == "plain-attribute") return made_outside_init(o) ? Code::kCache : Code::kPlainAttribute;
+    if (o.kind == "cached") return Code::kCache;
+    if (o.kind == "function-context" && is_made_by_default(o)) return Code::kDefaultDevice;
     if (o.kind == "gradient" || o.kind == "function-context") return Code::kGradient;
     if (case_.in_backward && !is_registered(o)) return Code::kGradient;
     if (has_action(o, "loaded")) return Code::kCheckpoint;
-    if (case_.made_here.size() > 1) return Code::kInconsistentSource;
+    if (is_inconsistent(o) && !two_cards && !is_registered(o)) return Code::kInconsistentSource;
     if (is_registered(o)) return two_cards ? Code::kHandoffMissing : Code::kModelNotMoved;
     if (o.kind == "batch" || has_action(o, "received")) return Code::kBatchNotMoved;
     if (two_cards || !is_cpu(o.device)) return Code::kHandoffMissing;
@@ -167,6 +261,13 @@ class Blame {
     if (placed->action == "moved") return Code::kHandoffMissing;
     if (placed->action == "foreign") return Code::kBatchNotMoved;
     return Code::kOther;
+  }
+
+  /// One line gave the host's memory at one time and a device's at another. Two devices are no sign of it: a loop over
+  /// devices makes one tensor for each.
+  static bool is_inconsistent(const Operand& o) {
+    return o.made_here.size() > 1 &&
+           std::any_of(o.made_here.begin(), o.made_here.end(), [](const auto& made) { return is_cpu(made.first); });
   }
 
   /// A tensor that a method other than __init__ put into an attribute: a cache.
@@ -187,97 +288,42 @@ class Blame {
     finding_.severity = info(code).severity;
   }
 
-  bool landed_by_default() const {
+  /// The edits that mend this reason, best first. A gradient that the program made itself is mended where it was made.
+  std::span<const std::string_view> edits_for_reason() const {
     const Step* placed = culprit() != nullptr ? placing_step(*culprit()) : nullptr;
-    return placed != nullptr && placed->action == "created" && !placed->is_explicit;
-  }
-
-  /// The edits that mend this reason, best first.
-  std::initializer_list<const char*> edits_for_reason() const {
-    static constexpr std::initializer_list<const char*> kDefault = {"factory_device", "move_at_use"};
-    switch (code_) {
-      case Code::kModelNotMoved: {
-        static constexpr std::initializer_list<const char*> k = {"move_module", "move_at_use"};
-        return k;
-      }
-      case Code::kPlainContainer: {
-        static constexpr std::initializer_list<const char*> k = {"module_list", "factory_device", "move_at_use"};
-        return k;
-      }
-      case Code::kPlainAttribute: {
-        static constexpr std::initializer_list<const char*> k = {"register_buffer", "factory_device", "move_at_use"};
-        return k;
-      }
-      case Code::kReplicaPinned: {
-        static constexpr std::initializer_list<const char*> k = {"register_buffer", "factory_device", "move_at_use"};
-        return k;
-      }
-      case Code::kCache: {
-        static constexpr std::initializer_list<const char*> k = {"factory_device", "move_at_use", "register_buffer"};
-        return k;
-      }
-      case Code::kToNotAssigned: {
-        static constexpr std::initializer_list<const char*> k = {"assign_to"};
-        return k;
-      }
-      case Code::kBatchNotMoved:
-      case Code::kInconsistentSource: {
-        static constexpr std::initializer_list<const char*> k = {"move_batch", "move_at_use", "factory_device"};
-        return k;
-      }
-      case Code::kLossWeight: {
-        static constexpr std::initializer_list<const char*> k = {"move_weight", "move_module", "factory_device"};
-        return k;
-      }
-      case Code::kOptimizerState: {
-        static constexpr std::initializer_list<const char*> k = {"optimizer_state", "map_location", "move_at_use"};
-        return k;
-      }
-      case Code::kCheckpoint: {
-        static constexpr std::initializer_list<const char*> k = {"map_location", "move_at_use"};
-        return k;
-      }
-      case Code::kHandoffMissing: {
-        static constexpr std::initializer_list<const char*> k = {"handoff", "move_at_use", "factory_device"};
-        return k;
-      }
-      case Code::kIndex: {
-        static constexpr std::initializer_list<const char*> k = {"move_index", "move_at_use", "move_batch"};
-        return k;
-      }
-      case Code::kLengthsMustBeCpu: {
-        static constexpr std::initializer_list<const char*> k = {"cpu_lengths", "move_at_use"};
-        return k;
-      }
-      case Code::kGenerator: {
-        static constexpr std::initializer_list<const char*> k = {"generator_device"};
-        return k;
-      }
-      case Code::kHostAccess: {
-        static constexpr std::initializer_list<const char*> k = {"cpu_numpy"};
-        return k;
-      }
-      case Code::kReadTooEarly: {
-        static constexpr std::initializer_list<const char*> k = {"synchronize"};
-        return k;
-      }
-      case Code::kGradient: {
-        static constexpr std::initializer_list<const char*> k = {"move_at_use", "factory_device"};
-        // A gradient that the program made itself is mended where it was made.
-        return case_.kind == "gradient" && landed_by_default() ? kDefault : k;
-      }
-      default: return kDefault;
-    }
+    const bool by_default = placed != nullptr && placed->action == "created" && !placed->is_explicit;
+    return edits_for(code_ == Code::kGradient && case_.kind == "gradient" && by_default ? Code::kOther : code_);
   }
 
   void pick_fix() {
     const Operand* o = culprit();
     if (o == nullptr) return;
-    for (const char* kind : edits_for_reason()) {
-      const auto edit = o->edits.find(kind);
+    if (const auto edit = o->edits.find("at_cause"); edit != o->edits.end() && follows_text()) {
+      finding_.fixes.push_back(edit->second);
+      return;
+    }
+    for (const std::string_view kind : edits_for_reason()) {
+      const auto edit = o->edits.find(std::string(kind));
       if (edit == o->edits.end()) continue;
       finding_.fixes.push_back(edit->second);
       return;
+    }
+  }
+
+  /// Reasons for which the line to edit is found in the program's text, see Operand::cause.
+  bool follows_text() const {
+    switch (code_) {
+      case Code::kPlainContainer:
+      case Code::kPlainAttribute:
+      case Code::kCache:
+      case Code::kReplicaPinned:
+      case Code::kToNotAssigned:
+      case Code::kCheckpoint:
+      case Code::kHostAccess:
+      case Code::kReadTooEarly:
+      case Code::kForkCuda:
+      case Code::kLengthsMustBeCpu: return false;
+      default: return true;
     }
   }
 
@@ -285,8 +331,12 @@ class Blame {
   void pick_cause() {
     const Operand* o = culprit();
     const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
-    if (code_ == Code::kInconsistentSource && case_.made_at.has_value()) {
-      finding_.cause = *case_.made_at;
+    if (code_ == Code::kGenerator && is_cpu(expected_)) {
+      finding_.cause = case_.use;  // a generator of a device, in a call that names none
+    } else if (follows_text() && o != nullptr && o->cause.has_value()) {
+      finding_.cause = *o->cause;
+    } else if (code_ == Code::kInconsistentSource && o != nullptr && o->made_at.has_value()) {
+      finding_.cause = *o->made_at;
     } else if (code_ == Code::kOptimizerState && o != nullptr && !has_action(*o, "loaded") && o->owner.has_value() &&
                o->owner->moved_at.has_value()) {
       finding_.cause = *o->owner->moved_at;  // the move that left the state behind
@@ -377,6 +427,8 @@ Case parse_case(std::string_view text) {
   read(json, "device", broken.device);
   read(json, "in_backward", broken.in_backward);
   read(json, "replica", broken.replica);
+  read(json, "collating", broken.collating);
+  read(json, "home", broken.home);
   if (const auto step = json.find("step"); step != json.end() && step->is_number()) broken.step = step->get<std::int64_t>();
   std::optional<Location> use;
   read_location(json, "use", use);
@@ -384,10 +436,6 @@ Case parse_case(std::string_view text) {
   read_location(json, "library", broken.library);
   read_location(json, "forward", broken.forward);
   read_location(json, "caught_by", broken.caught_by);
-  read_location(json, "made_at", broken.made_at);
-  if (const auto made = json.find("made_here"); made != json.end() && made->is_object()) {
-    for (const auto& [device, count] : made->items()) broken.made_here.emplace_back(device, count.get<std::int64_t>());
-  }
   if (const auto operands = json.find("operands"); operands != json.end() && operands->is_array()) {
     for (const Json& operand : *operands) broken.operands.push_back(operand.get<Operand>());
   }

@@ -20,10 +20,9 @@ struct Case {
   std::optional<Location> library, forward, caught_by;
   bool in_backward = false;
   std::int64_t step = 0;
-  bool replica = false;  ///< inside a DataParallel replica
-  /// What the culprit's source line has made so far, by device; more than one: an inconsistent source.
-  std::vector<std::pair<std::string, std::int64_t>> made_here;
-  std::optional<Location> made_at;  ///< that line
+  bool replica = false;    ///< inside a DataParallel replica
+  bool collating = false;  ///< while a DataLoader makes a batch of samples
+  std::string home;        ///< the one device of the module whose code runs; empty where it is on several
   std::vector<Operand> operands;
 };
 

@@ -46,11 +46,12 @@ std::string placed_clause(const Operand& o) {
   return "";
 }
 
-std::string devices_list(const std::vector<Operand>& operands) {
+std::string devices_list(const std::vector<Operand>& operands, const std::string& home) {
   std::vector<std::string> seen;
   for (const Operand& o : operands) {
     if (!o.device.empty() && std::find(seen.begin(), seen.end(), o.device) == seen.end()) seen.push_back(o.device);
   }
+  if (seen.size() == 1 && !home.empty() && home != seen.front()) seen.push_back(home);  // a refusal before any operator
   std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return (a != "cpu") > (b != "cpu") || (a != "cpu" && b != "cpu" && a < b); });
   std::string text;
   for (std::size_t i = 0; i < seen.size(); ++i) text += (i == 0 ? "" : i + 1 == seen.size() ? " and " : ", ") + seen[i];
@@ -82,7 +83,7 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
                        odd != operands.end() ? odd->device : "another device", broken.device);
   }
   const std::string where = broken.in_backward ? " in backward" : "";
-  return fmt::format("expected all tensors to be on the same device, but {}(){} got {}", broken.op, where, devices_list(operands));
+  return fmt::format("expected all tensors to be on the same device, but {}(){} got {}", broken.op, where, devices_list(operands, broken.device));
 }
 
 std::string why_of(const Case& broken, Code code, const Operand& o, const std::string& expected) {
@@ -116,9 +117,10 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                          o.kind == "batch" ? " loader" : "", expected);
     case Code::kInconsistentSource: {
       std::string counts;
-      for (const auto& [device, count] : broken.made_here) {
+      for (const auto& [device, count] : o.made_here) {
         counts += fmt::format("{}{} {} time{}", counts.empty() ? "" : " and ", device, count, count == 1 ? "" : "s");
       }
+      if (counts.empty()) return fmt::format("samples of one batch are on different devices: {} is on {}, others on {}", name, o.device, expected);
       return fmt::format("one line made {}: {} is one of those on {}, met first at step {}", counts, name, o.device, broken.step);
     }
     case Code::kLossWeight:

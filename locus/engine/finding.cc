@@ -89,7 +89,11 @@ void from_json(const Json& json, Operand& operand) {
       "name", operand.name)("kind", operand.kind)("device", operand.device)("shape", operand.shape)(
       "dtype", operand.dtype)("zero_dim", operand.zero_dim)("written", operand.written)(
       "requires_grad", operand.requires_grad)("is_leaf", operand.is_leaf)("odd", operand.odd)(
-      "culprit", operand.culprit)("rule", operand.rule)("owner", operand.owner)("history", operand.history);
+      "culprit", operand.culprit)("rule", operand.rule)("owner", operand.owner)("history", operand.history)("cause", operand.cause)(
+      "made_at", operand.made_at);
+  if (const auto made = json.find("made_here"); made != json.end() && made->is_object()) {
+    for (const auto& [device, count] : made->items()) operand.made_here.emplace_back(device, count.get<std::int64_t>());
+  }
   const auto edits = json.find("edits");
   if (edits == json.end() || edits->is_null()) return;
   const Fields each(*edits, "an object of edits");

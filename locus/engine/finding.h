@@ -97,6 +97,10 @@ struct Operand {
   std::optional<Owner> owner;
   std::vector<Step> history;          ///< oldest first
   std::map<std::string, Edit> edits;  ///< by edit kind; read from a case, never written into a report
+  /// What the line that made it has made so far, by device, and that line; more than one: an inconsistent source.
+  std::vector<std::pair<std::string, std::int64_t>> made_here;
+  std::optional<Location> made_at;
+  std::optional<Location> cause;      ///< the line to edit, where the program's text says it; read from a case only
   bool operator==(const Operand&) const = default;
 };
 

@@ -54,7 +54,11 @@ std::string root_cause(const Finding& finding) {
       finding.cause.line > 0 &&
       (finding.code == info(Code::kModelNotMoved).code || finding.code == info(Code::kPlainContainer).code ||
        finding.code == info(Code::kOptimizerState).code || finding.code == info(Code::kCheckpoint).code);
-  for (const std::string& part : {at->file, std::to_string(at->line), holds_many ? "" : culprit_label(finding)}) {
+  // Several culprits that one expression made are one cause too, whatever they are called later.
+  const bool is_expression = finding.cause.line > 0 && finding.cause.end_column > 0;
+  const std::string span = std::to_string(finding.cause.column) + "-" + std::to_string(finding.cause.end_column);
+  const std::string what = holds_many ? "" : is_expression ? "@" + span : culprit_label(finding);
+  for (const std::string& part : {at->file, std::to_string(at->line), what}) {
     key += '\0';
     key += part;
   }

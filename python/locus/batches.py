@@ -14,7 +14,13 @@ import torch
 
 from locus import source, values
 
-_HINT = re.compile(r"data|batch|load|dl|iter|train|val|test|sampl|exampl|stream|queue|fetch", re.IGNORECASE)
+_HINT = re.compile(
+    r"data|batch|load|dl|iter|train|val|test|sampl|exampl|stream|queue|fetch|chunk|split|unbind", re.IGNORECASE
+)
+_SAME_DATA = {
+    "reshape", "view", "flatten", "squeeze", "unsqueeze", "float", "long", "double", "half", "bool", "int", "t",
+    "transpose", "permute", "contiguous", "clone", "detach", "type", "view_as", "expand", "pin_memory",
+}  # fmt: skip
 _WRAPPERS = {"enumerate", "tqdm", "iter", "zip", "islice", "trange", "track", "progress", "cycle", "chain"}
 
 
@@ -36,16 +42,16 @@ def batch_names(frame: types.FrameType) -> dict[str, Binding]:
         return {}
     line = frame.f_lineno or 0
     found: dict[str, Binding] = {}
-    for node in _statements(scope):
+    for node in statements(scope):
         if isinstance(node, (ast.For, ast.AsyncFor)):
             inside = node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
             if inside and _gives_batches(node.iter, frame):
-                for name in _targets(_counted(node)):
+                for name in targets(_counted(node)):
                     found[name] = Binding(node, file)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and (node.end_lineno or 0) < line:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [name for target in targets for name in _targets(target)]
-            taken = node.value is not None and (_root(node.value) in found or _is_next(node.value))
+            bound = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [name for target in bound for name in targets(target)]
+            taken = node.value is not None and (root(node.value) in found or _is_next(node.value))
             for name in names:
                 if taken:
                     found[name] = Binding(node, file)
@@ -54,7 +60,7 @@ def batch_names(frame: types.FrameType) -> dict[str, Binding]:
     return found
 
 
-def _statements(scope: ast.AST) -> list[ast.stmt]:
+def statements(scope: ast.AST) -> list[ast.stmt]:
     """The statements of a function in the order of the text, without those of functions inside it."""
     found: list[ast.stmt] = []
 
@@ -70,13 +76,14 @@ def _statements(scope: ast.AST) -> list[ast.stmt]:
     return sorted(found, key=lambda s: (s.lineno, s.col_offset))
 
 
-def _targets(node: ast.AST) -> list[str]:
+def targets(node: ast.AST) -> list[str]:
+    """The names that a target binds."""
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Starred):
-        return _targets(node.value)
+        return targets(node.value)
     if isinstance(node, (ast.Tuple, ast.List)):
-        return [name for element in node.elts for name in _targets(element)]
+        return [name for element in node.elts for name in targets(element)]
     return []
 
 
@@ -89,11 +96,15 @@ def _counted(loop: ast.For | ast.AsyncFor) -> ast.AST:
     return loop.target
 
 
-def _root(node: ast.AST) -> str | None:
-    """The variable that an element or attribute is taken from, with nothing computed on the way."""
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
+def root(node: ast.AST) -> str | None:
+    """The variable that an element or attribute is taken from, with only its shape or type changed."""
+    while isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
         if isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.Name, ast.UnaryOp)):
             return None
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Attribute) or node.func.attr not in _SAME_DATA:
+                return None
+            node = node.func
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
 

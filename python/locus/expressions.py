@@ -88,6 +88,10 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     """(expression, tensor) that a nameless intermediate result came from: the only tensor on its device that the
     library function was given; (None, None) where there are several.
     """
+    nodes = [(part, values.evaluate(part, use.frame)) for part in (parts(use.node) if use.node else [])]
+    passed = {values.storage_key(value): (part, value) for part, value in reversed(nodes) if _is_on(value, device)}
+    if len(passed) == 1 and 0 not in passed:
+        return next(iter(passed.values()))  # the program's call was given one such tensor
     given: dict[int, Any] = {}
     for frame in frames:
         if frame is use.frame:
@@ -96,7 +100,6 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
             for item in value if type(value) in (list, tuple) else [value]:
                 if values.is_tensor(item) and str(item.device) == device:
                     given[id(item)] = item
-    nodes = [(part, values.evaluate(part, use.frame)) for part in (parts(use.node) if use.node else [])]
     for _, value in nodes:
         if values.is_tensor(value) and str(value.device) == device:
             given[id(value)] = value
@@ -104,6 +107,10 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
         return None, None
     (tensor,) = given.values()
     return next((node for node, value in nodes if value is tensor), None), tensor
+
+
+def _is_on(value: Any, device: str) -> bool:
+    return values.is_tensor(value) and str(value.device) == device
 
 
 def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:

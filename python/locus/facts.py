@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import ast
 import collections
+import os
 import types
 from typing import Any
 
 import torch
 
-from locus import edits, expressions, histories, hooks, names, places, source, values
+from locus import (
+    causes,
+    edits,
+    expressions,
+    givers,
+    histories,
+    hooks,
+    left_modules,
+    names,
+    places,
+    source,
+    trails,
+    values,
+)
 from locus.hooks import install_hooks, record_module_move
 
 __all__ = ["build_case", "faults", "install_hooks", "record_module_move"]
@@ -22,6 +36,7 @@ faults: list[str] = []
 """What went wrong in here, a few of them; for the report's notes."""
 
 _MAX_FAULTS = 20
+_COLLATE = os.path.join("data", "_utils", "collate.py")
 
 
 def build_case(raw: dict[str, Any], frames: list[Any] | None = None) -> dict[str, Any]:
@@ -66,6 +81,7 @@ def _empty_case(raw: dict[str, Any]) -> dict[str, Any]:
         "step": int(raw.get("step", 0) or 0),
         "caught_by": raw.get("caught_by"),
         "device": str(raw.get("device", "")),
+        "collating": False,
         "operands": [],
     }
 
@@ -102,8 +118,20 @@ class _Case:
             if known is not None:
                 self.case["use"] = known
                 self.case["stack"] = [known]
+        self.case["collating"] = any(f.f_code.co_filename.endswith(_COLLATE) for f in self.frames)
+        self.case["home"] = self.attempt("home", self.find_home) or ""
         if self.frames and (not self.users or self.frames[0] is not self.users[0]):
             self.case["library"] = places.frame_location(self.frames[0])
+
+    def find_home(self) -> str:
+        """The device of the module whose method runs, where it is on one device only."""
+        for frame in self.users[:1]:
+            code = frame.f_code
+            owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount and code.co_varnames else None
+            if values.is_module(owner):
+                devices = {str(parameter.device) for parameter in owner.parameters()}
+                return devices.pop() if len(devices) == 1 else ""
+        return ""
 
     def fill_forward(self) -> None:
         self.case["forward"] = histories.site_location(int(self.raw.get("forward_site", 0) or 0))
@@ -118,17 +146,24 @@ class _Case:
             nodes = self.attempt("expressions", expressions.operand_nodes, use, self.operands, self.case["op"]) or nodes
             nodes = [operand.get("node") if node is None else node for node, operand in zip(nodes, self.operands)]
             for number, facts in enumerate(self.case["operands"]):
-                if facts["odd"] and nodes[number] is None and values.is_tensor(tensors[number]):
+                nameless = nodes[number] is None and values.is_tensor(tensors[number])
+                if nameless and (facts["odd"] or not isinstance(tensors[number], torch.nn.Parameter)):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
+                    self.operands[number]["tensor"] = tensors[number]
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
         # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
         named = list(tensors)
+        ways: list[trails.Trail | None] = [None] * len(tensors)
         for number, facts in enumerate(facts_of):
-            if facts["odd"] and nodes[number] is not None:
-                stem = self.attempt("stem", expressions.stem, nodes[number], use.frame, facts["device"])
+            is_known = values.is_tensor(tensors[number]) or isinstance(tensors[number], torch.Generator)
+            if nodes[number] is not None and is_known:
+                ways[number] = self.attempt("trail", self.follow, nodes[number], use.frame, facts["device"])
+                stem = self.attempt("stem", self.stem, nodes[number], use.frame, facts, ways[number])
                 named[number] = tensors[number] if stem is None else stem
         found = self.attempt("names", names.find, named, self.frames, rare) or names.Names()
+        histories_of: list[list[Any]] = [[] for _ in tensors]
+        matched: list[names.Match | None] = [None] * len(tensors)
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
             if node is not None:
                 facts["expression"] = use.file.flat(node)
@@ -136,15 +171,106 @@ class _Case:
             facts["history"] = [step.facts for step in steps]
             match = found.best(number, facts["expression"])
             known = self.attempt("history", histories.history, named[number]) or steps
+            way = ways[number] if named[number] is not tensors[number] else None
+            if way is not None and way.decided_by(named[number]):
+                facts["history"] = [step.facts for step in known]  # where it is was decided by that one
             self.attempt("name", self.name, facts, tensors[number], match, known)
             if match is not None and match.way.holder is not None:
                 facts["owner"] = self.attempt("owner", owner_facts, match, tensors[number])
-            self.attempt("edits", self.edit, number, use, nodes, found, match, steps)
-        del tensors, named
+            self.attempt("edits", self.edit, number, use, nodes, found, match, known)
+            histories_of[number] = known
+            matched[number] = match
+            if ways[number] is not None and not any(step["action"] != "computed" for step in facts["history"]):
+                self.attempt("made", self.add_made, facts, ways[number])
+        for number in range(len(tensors)):
+            self.attempt("cause", self.find_cause, number, use, nodes[number], ways[number], matched, histories_of)
+        del tensors, named, ways
+
+    def add_made(self, facts: dict[str, Any], way: trails.Trail) -> None:
+        """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
+        made = next((link for link in way.links if link.how == "made"), None)
+        if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
+            return
+        at = causes.location_of(made.context.file, made.node)
+        op = histories.called_name(made.node)
+        step = {"action": "created", "op": op, "device": facts["device"], "explicit": False, "at": at}
+        facts["history"] = [step, *facts["history"]]
+
+    def follow(self, node: ast.AST, frame: types.FrameType, device: str) -> trails.Trail:
+        way = trails.Trail(self.users, device)
+        way.follow(node, frame)
+        return way
+
+    def stem(self, node: ast.AST, frame: types.FrameType, facts: dict[str, Any], way: trails.Trail | None) -> Any:
+        """The tensor that decided where an operand is, where that is another one: it is the one to be blamed."""
+        if way is not None and way.leaders:
+            return way.leaders[0][0]
+        if way is not None and way.held and facts["odd"]:
+            return way.held[-1][0]  # the deepest: a cache is where the table is that it was computed from
+        return expressions.stem(node, frame, facts["device"]) if facts["odd"] else None
+
+    def find_cause(
+        self, number: int, use: expressions.Use | None, node: ast.AST | None, way: trails.Trail | None,
+        matched: list[names.Match | None], steps: list[list[Any]],
+    ) -> None:  # fmt: skip
+        """The line to edit, where the text of the program says it."""
+        facts, match = self.case["operands"][number], matched[number]
+        others = [n for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
+        device = self.other_device(number, others)
+        found: causes.Cause | None = None
+        if facts["kind"] == "generator" and way is not None:
+            facts["cause"] = getattr(givers.of_generator(way), "place", None)
+            return
+        if self.case["kind"] not in ("operator", "index"):
+            return
+        if self.case["collating"]:
+            found = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
+            if found is not None:
+                facts["cause"], facts["name"] = found.place, found.text or facts["name"]
+            return
+        if not device.startswith("cuda"):
+            if self.case["op"] == "equal" and isinstance(node, ast.Name) and way is not None and way.links:
+                if isinstance(way.links[0].statement, ast.Assign):
+                    facts["cause"] = causes.place_of(way.links[0])
+            return
+        if facts["kind"] == "optimizer-state":
+            found = givers.of_state(facts["name"], self.users)
+            if found is not None:
+                facts["cause"] = found.place
+                if found.edit is not None:
+                    facts["edits"]["assign_to"] = found.edit
+            return
+        if facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
+            found = left_modules.of_module(match, facts, device, self.users)
+        elif self.case["in_backward"]:
+            found = givers.of_unpacked(facts["history"], self.users)
+        elif facts["kind"] in ("plain-container", "gradient"):
+            return
+        else:
+            if way is None and match is not None and match.frame < len(self.frames) and match.way.holder is None:
+                way = self.follow(ast.parse(match.name, mode="eval").body, self.frames[match.frame], facts["device"])
+            if way is not None and way.leaders:
+                _, node, context = way.leaders[0]
+                way = trails.Trail(self.users, facts["device"])
+                way.follow_in(node, context)
+            found = givers.of_batch(steps[number], self.users)
+            if found is None and use is not None and node is not None:
+                found = causes.at_use(use, node, way, device, self.users)
+            if way is not None and found is None:
+                sure = facts["device"] != "cpu"
+                found = causes.of_value(
+                    facts, steps[number], way, [steps[n] for n in others], device, self.users,
+                    facts["kind"] == "batch", sure,
+                )
+        if found is not None:
+            facts["cause"] = found.place
+            if found.edit is not None:
+                facts["edits"]["at_cause"] = found.edit
 
     def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
-        if histories.history(tensor) or use.inner is None:
+        known = histories.history(tensor)
+        if use.inner is None or (known and device == "cpu"):
             return None, tensor
         node, source_tensor = self.attempt("trace", expressions.source_of, use, self.frames, device) or (None, None)
         return (node, source_tensor) if source_tensor is not None else (None, tensor)
@@ -179,10 +305,14 @@ class _Case:
                 facts["kind"] = "generator"
             if match.kind == "variable" and self.is_saved(match.name, match.frame):
                 facts["kind"] = "function-context"
+            elif loose and facts["kind"] != "batch" and is_cached(steps, match.name):
+                facts["kind"] = "cached"
             return
         facts["kind"] = "generator" if facts["kind"] == "generator" or isinstance(tensor, torch.Generator) else "temporary"
         if steps and steps[-1].facts["action"] == "received":
             facts["kind"] = "batch"
+        elif is_cached(steps, ""):
+            facts["kind"] = "cached"
         facts["name"] = facts["expression"] or (steps[-1].text if steps else "")
 
     def is_saved(self, name: str, frame_number: int) -> bool:
@@ -224,6 +354,22 @@ class _Case:
         devices = [self.case["operands"][n]["device"] for n in others if self.case["operands"][n]["rule"] == "same"]
         devices = devices or [self.case["operands"][n]["device"] for n in others]
         return devices[0] if devices else self.case["device"]
+
+
+def is_cached(steps: list[Any], name: str) -> bool:
+    """Whether a tensor was kept from an earlier call: by lru_cache and its like, or in a dictionary that is a cache."""
+    for step in steps:
+        around = step.file.ancestors(step.node) if step.file is not None and step.node is not None else ()
+        scope = next((a for a in around if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+        if scope is None:
+            continue
+        decorators = [ast.unparse(decorator) for decorator in scope.decorator_list]
+        if any("cache" in text or "memo" in text for text in decorators):
+            return True
+        root, bracket, _ = name.partition("[")
+        if bracket and ("cache" in root.lower() or "memo" in root.lower()):
+            return True
+    return False
 
 
 def _plain_operand(operand: dict[str, Any]) -> dict[str, Any]:

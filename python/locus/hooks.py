@@ -18,6 +18,8 @@ from locus import histories, places, values
 
 _moves: weakref.WeakKeyDictionary[Any, tuple[int, str, tuple[Any, ...]]] = weakref.WeakKeyDictionary()
 _built: weakref.WeakKeyDictionary[Any, tuple[Any, ...]] = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, int], ...]] = weakref.WeakKeyDictionary()
+_MAX_CALLERS = 6
 _count = 0
 _installed = False
 _after_moves: list[Any] = []
@@ -32,6 +34,8 @@ def install_hooks() -> None:
     _installed = True
     for name in ("to", "cuda", "cpu", "to_empty"):
         _wrap(torch.nn.Module, name, _note_module_call)
+    _wrap(torch.nn.Module, "__init__", _note_module)
+    _wrap(torch.nn.Module, "__setstate__", _note_module)  # copies and loaded modules
     _wrap(torch.optim.Optimizer, "__init__", _note_optimizer)
     _wrap(torch, "load", _note_load)
     torch.serialization.load = torch.load
@@ -86,6 +90,30 @@ def moves_of(module: Any) -> tuple[dict[str, Any] | None, str | None]:
         if (last is None or entry[0] > last[0]) and (moved is module or _contains(moved, module)):
             last = entry
     return (None, None) if last is None else (_location(last[2]), last[1])
+
+
+def made_at(module: Any) -> list[dict[str, Any]]:
+    """The LOCs of the program's calls that made a module: the call of its class first, then the callers around it."""
+    with contextlib.suppress(TypeError):
+        places_ = [
+            (c.co_filename, *places.positions(c, at), places.function_name(c)) for c, at in _made.get(module) or ()
+        ]
+        return [places.location(*place) for place in places_]
+    return []
+
+
+def makes_others(module: Any, caller: int, device: str) -> bool:
+    """Whether the same call made other modules too, and those are on another device than this one."""
+    mine = _made.get(module) or ()
+    if caller >= len(mine):
+        return False
+    parts = {id(part) for part in module.modules()}
+    for other, callers in list(_made.items()):
+        if id(other) not in parts and mine[caller] in callers:
+            tensors = [t for t in other.parameters() if t is not None]
+            if tensors and any(str(t.device) != device for t in tensors) and not _contains(other, module):
+                return True
+    return False
 
 
 def optimizer_place(optimizer: Any) -> dict[str, Any] | None:
@@ -161,6 +189,21 @@ def _note_module_call(name: str, result: Any, args: tuple[Any, ...], kwargs: dic
     record_module_move(module, str(device), place=_user_place())
     for listener in _after_moves:
         listener(module, str(device))
+
+
+def _note_module(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    module, callers = args[0], []
+    for frame in places.walk(sys._getframe(2)):
+        code = frame.f_code
+        if not callers and code.co_name == "__init__" and code.co_argcount:
+            if frame.f_locals.get(code.co_varnames[0]) is module:
+                continue  # its own __init__, and those it inherits
+        if places.is_user_file(code.co_filename):
+            callers.append((code, frame.f_lasti))
+            if len(callers) == _MAX_CALLERS:
+                break
+    with contextlib.suppress(TypeError):
+        _made[module] = tuple(callers)
 
 
 def _note_optimizer(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

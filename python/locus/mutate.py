@@ -118,6 +118,12 @@ class _Program:
             node = self.parents[node]
             yield node
 
+    def is_module_class(self, name: str) -> bool:
+        """Whether a class is PyTorch's, or looks like a module of the program's own."""
+        found = [n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef) and n.name == name]
+        methods = {m.name for cls in found for m in cls.body if isinstance(m, ast.FunctionDef)}
+        return not found or "forward" in methods or any("Module" in ast.unparse(b) for cls in found for b in cls.bases)
+
     def in_format_string(self, node: ast.AST) -> bool:
         """Positions inside f-strings are not to be trusted before Python 3.12."""
         return any(isinstance(a, ast.JoinedStr) for a in self.ancestors(node))
@@ -254,7 +260,8 @@ def _reasons_of_move(program: _Program, call: ast.Call) -> list[str]:
     callee = ast.unparse(called).rsplit(".", 1)[-1] if called is not None else ""
     statement = program.parents[call]
     if callee[:1].isupper() or isinstance(statement, ast.Expr):
-        return [*_MODULE, "to-not-assigned", *_LATER]
+        made = [] if program.is_module_class(callee) else _TENSOR  # an object of the program's own that holds tensors
+        return [*_MODULE, "to-not-assigned", *_LATER, *made]
     if callee == "load":
         return ["checkpoint", *_TENSOR]
     loops = [

@@ -90,7 +90,8 @@ def _worth(match: Match, expression: str | None) -> tuple[float, ...]:
     elif match.kind in _ATTACHED:
         rank = 2 if exact else 3
     elif match.kind == "object-attribute":
-        rank = (4 if "[" not in match.name else 6) if exact else 7
+        # A view of what an object holds says more about its device than the variable that holds the view.
+        rank = (4 if "[" not in match.name else 6) if exact else 4.5 if "[" not in match.name else 7
     else:
         rank = (5 if plain_name else 6) if exact else 7
     used = match.name == expression

@@ -20,6 +20,7 @@ MAX_STACK = 8
 """The most user frames that a case carries."""
 
 _LOCUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+_RUNNER = os.path.join(_LOCUS, "runner.py")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _PYTEST_ENTRY = ("<frozen ", "<__array_function__", "<eval_with_key>")
 
@@ -66,8 +67,8 @@ def is_user_file(file: str) -> bool:
 
 
 def walk(frame: types.FrameType | None) -> Iterator[types.FrameType]:
-    """`frame` and its callers, innermost first."""
-    while frame is not None:
+    """`frame` and its callers, innermost first, down to where Locus itself started the program."""
+    while frame is not None and frame.f_code.co_filename != _RUNNER:
         yield frame
         frame = frame.f_back
 

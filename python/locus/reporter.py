@@ -45,12 +45,13 @@ def install() -> Any:
     bridge.set_reporter(report)
     if not _installed:
         _installed = True
-        from locus import facts, forked, gradients, host_access
+        from locus import facts, forked, gradients, host_access, replicas
 
         facts.install_hooks()
         watch_threads(bridge)
         host_access.install(bridge)
         gradients.install(bridge)
+        replicas.install(bridge)
         forked.install(bridge)
     return bridge
 
@@ -149,19 +150,19 @@ def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
 
 
 def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None:
-    """Whether one line made an odd operand here and its like elsewhere: a source that is not consistent."""
+    """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
     from locus import histories
 
-    for operand in raw["operands"]:
-        if not operand.get("odd") or operand.get("tensor") is None:
+    for operand, facts in zip(raw["operands"], case["operands"]):
+        if operand.get("tensor") is None:
             continue
         for step in bridge.origin_chain(operand["tensor"]):
             if step["placement"] == "derived" or not step["site"]:
                 continue
             made = bridge.made_at(step["site"])
             if len(made) > 1:
-                case["made_here"], case["made_at"] = made, histories.site_location(step["site"])
-                return
+                facts["made_here"], facts["made_at"] = made, histories.site_location(step["site"])
+                break
 
 
 def _in_replica(frame: Any) -> bool:

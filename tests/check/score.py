@@ -1,6 +1,6 @@
 """How good is `locus check`? Percentages and misses, over the buggy programs and over mutants of the correct ones.
 
-    python tests/check/score.py [--every N] [--only buggy|mutants] [--program NAME …] [--json FILE]
+    python tests/check/score.py [--every N] [--only buggy|mutants] [--program NAME …] [--no-mends] [--json FILE]
 
 A mutant counts where PyTorch would refuse it: it ends with a device error on the simulated machine without the checker.
 """
@@ -104,7 +104,7 @@ def mends(runner: ForkRunner, path: Path, findings: list[dict], rounds: int = 4)
     return False
 
 
-def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[Outcome]:
+def score_buggy(runner: ForkRunner, only: list[str] | None = None, try_mends: bool = True) -> Iterator[Outcome]:
     """Every marked mistake of the buggy programs."""
     for path in programs("buggy"):
         if only and path.stem not in only:
@@ -113,7 +113,7 @@ def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[O
         checked = check(runner, path)
         findings = checked.report["findings"] if checked.report else []
         trouble = None if checked.report else checked.result.describe()[-800:]
-        mended = mends(runner, path, findings)
+        mended = try_mends and mends(runner, path, findings)
         for mistake in read_mistakes(source):
             verdict = judge(findings, path, mistake.accepted_lines, mistake.reasons)
             text = source.splitlines()[mistake.line - 1].split("  # ")[0].strip()
@@ -129,7 +129,9 @@ def score_buggy(runner: ForkRunner, only: list[str] | None = None) -> Iterator[O
             )
 
 
-def score_mutants(runner: ForkRunner, folder: str, every: int = 1, only: list[str] | None = None) -> Iterator[Outcome]:
+def score_mutants(
+    runner: ForkRunner, folder: str, every: int = 1, only: list[str] | None = None, try_mends: bool = True
+) -> Iterator[Outcome]:
     """Every mutant that PyTorch refuses; with every=N, a sample that is the same each time."""
     refused = RefusedMutants(runner)
     number = 0
@@ -147,7 +149,7 @@ def score_mutants(runner: ForkRunner, folder: str, every: int = 1, only: list[st
             trouble = None if checked.report else checked.result.describe()[-800:]
             findings = checked.report["findings"] if checked.report else []
             verdict = judge(findings, path, mutant.accepted_lines, mutant.expected)
-            mended = mends(runner, path, findings)
+            mended = try_mends and mends(runner, path, findings)
             yield Outcome(
                 f"{origin.parent.name}/{path.name}",
                 mutant.kind,
@@ -197,17 +199,18 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only every N-th mutant")
     parser.add_argument("--only", choices=("buggy", "mutants"))
     parser.add_argument("--program", nargs="*", help="only these programs, by name")
+    parser.add_argument("--no-mends", action="store_true", help="do not try the suggested edits: much quicker")
     parser.add_argument("--json", metavar="FILE", help="write every outcome to a file too")
     options = parser.parse_args()
     runner = ForkRunner()
     outcomes: list[Outcome] = []
     if options.only != "mutants":
-        buggy = list(score_buggy(runner, options.program))
+        buggy = list(score_buggy(runner, options.program, not options.no_mends))
         print(summary("buggy programs", buggy), flush=True)
         outcomes += buggy
     if options.only != "buggy":
         with tempfile.TemporaryDirectory() as folder:
-            made = list(score_mutants(runner, folder, options.every, options.program))
+            made = list(score_mutants(runner, folder, options.every, options.program, not options.no_mends))
         print(summary("mutants", made))
         outcomes += made
     if options.json:

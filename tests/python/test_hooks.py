@@ -33,6 +33,31 @@ def test_moves_are_noted():
 
 
 @simulated(devices=1)
+def test_where_modules_are_made():
+    import copy
+
+    from torch import nn
+
+    from locus import facts, hooks
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(2, 2)
+
+    def build():
+        return Net()
+
+    facts.install_hooks()
+    net = build()
+    assert [place["text"].strip() for place in hooks.made_at(net)[:2]] == ["return Net()", "net = build()"]
+    assert hooks.made_at(net.head)[0]["text"].strip() == "self.head = nn.Linear(2, 2)"
+    assert hooks.made_at(copy.deepcopy(net))[0]["line"] == hooks.made_at(net)[1]["line"] + 3
+    other = build().cuda()
+    assert hooks.makes_others(net, 0, "cpu") and not hooks.makes_others(net, 1, "cpu"), other
+
+
+@simulated(devices=1)
 def test_nothing_else_changes():
     import torch
     from torch import nn

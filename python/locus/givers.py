@@ -1,0 +1,106 @@
+"""The lines that gave a program a value without being on its way: a Dataset, a collate function, an optimizer's state,
+a generator, the hooks of saved tensors.
+
+Reads trees and live frames; runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+from locus import bindings, histories, rewriting, source, trails, values
+from locus.causes import Cause, location_of, mentions_device
+
+
+def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
+    """The line of a Dataset that gave a sample: the `return` that computed it, or that took it from what it keeps."""
+    fetchers = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename.endswith("fetch.py")]
+    dataset = values.get_attribute(fetchers[0], "dataset") if fetchers else values.MISSING
+    last = next((s.facts["at"] for s in reversed(steps) if s.facts["at"]["line"]), None)
+    for file, tree in rewriting.class_trees(dataset) if dataset is not values.MISSING else ():
+        for method in tree.body:
+            if not isinstance(method, ast.FunctionDef) or method.name not in ("__getitem__", "__iter__"):
+                continue
+            given = [n for n in ast.walk(method) if isinstance(n, (ast.Return, ast.Yield)) and n.value is not None]
+            for node in given:
+                if last is None or last["file"] != file.file:
+                    continue
+                if node.lineno <= last["line"] <= (node.end_lineno or 0):
+                    return Cause(location_of(file, node.value), None, file.flat(node.value))
+            for node in given:
+                for part in ast.walk(node.value):
+                    if isinstance(part, ast.Attribute) and ast.unparse(part.value) == method.args.args[0].arg:
+                        kept = values.get_attribute(dataset, part.attr)
+                        held = kept.values() if isinstance(kept, dict) else kept
+                        if isinstance(kept, (dict, list, tuple)) and any(item is tensor for item in held):
+                            return Cause(location_of(file, node.value), None, file.flat(node.value))
+    return Cause(last, None) if last is not None else None
+
+
+def of_batch(steps: list[histories.Step], users: list[types.FrameType]) -> Cause | None:
+    """The line in a Dataset or a collate function that made what a loader gave, where those know about devices."""
+    number = next((n for n, step in enumerate(steps) if step.facts["action"] == "received"), None)
+    for step in reversed(steps[:number] if number is not None else []):
+        if step.facts["at"]["line"] == steps[number].facts["at"]["line"] or step.file is None or step.node is None:
+            continue  # by the loader itself
+        scope = next((a for a in step.file.ancestors(step.node) if isinstance(a, source.Function)), None)
+        if scope is None or step.facts["explicit"] or not mentions_device(scope):
+            return None
+        running = [frame.f_code for frame in users if frame.f_code.co_filename == step.file.file]
+        if any(step.file.function_at(code.co_firstlineno, code.co_name) is scope for code in running):
+            return None  # not the loader's: it was made there and given to it
+        return Cause(step.facts["at"], None)
+    return None
+
+
+def of_generator(trail: trails.Trail) -> Cause | None:
+    """The line that made a generator."""
+    link = next((link for link in trail.links if link.how == "made"), None)
+    return Cause(location_of(link.context.file, link.node), None) if link is not None else None
+
+
+def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
+    """A statement that should have moved an entry of an optimizer's state, and does not keep what it moves."""
+    key = name.rpartition("[")[2].rstrip("]")
+    files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
+    for file in [each for each in files.values() if each is not None]:
+        for node in ast.walk(file.tree):
+            target = None
+            if isinstance(node, ast.Expr) and bindings.is_move(node.value):
+                target = node.value.func.value
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == ast.unparse(node.value):
+                target = node.value
+            if isinstance(target, ast.Subscript) and ast.unparse(target.slice).replace("'", '"') == key:
+                text = f"{file.segment(target)} = "
+                keeps = file.edit([source.Change.before(node, text)]) if isinstance(node, ast.Expr) else None
+                return Cause(location_of(file, node), keeps)
+    return None
+
+
+def of_unpacked(history: list[dict[str, Any]], users: list[types.FrameType]) -> Cause | None:
+    """The function that should have brought a saved tensor back: the second of saved_tensors_hooks(pack, unpack)."""
+    if history:
+        return None  # PyTorch calls the hooks inside the operator, where nothing is noted
+    files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
+    found: list[tuple[source.Source, Any]] = []
+    for file in [each for each in files.values() if each is not None]:
+        for call in ast.walk(file.tree):
+            if not isinstance(call, ast.Call) or len(call.args) != 2:
+                continue
+            if histories.called_name(call) == "saved_tensors_hooks":
+                found.append((file, _function(file, call.args[1])))
+    if len(found) != 1 or found[0][1] is None:
+        return None
+    file, unpack = found[0]
+    given = [node.value for node in ast.walk(unpack) if isinstance(node, ast.Return) and node.value is not None]
+    return Cause(location_of(file, given[-1] if given else unpack), None)
+
+
+def _function(file: source.Source, node: ast.AST) -> Any:
+    if isinstance(node, ast.Lambda):
+        return node
+    name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+    found = [n for n in ast.walk(file.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    return found[0] if len(found) == 1 else None

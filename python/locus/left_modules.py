@@ -1,0 +1,121 @@
+"""Which module was left behind, and the line that made it: that is where a person would move it.
+
+Reads modules, the moves and constructions that hooks.py noted, and trees. Moves nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from locus import device_text, histories, hooks, places, rewriting, source, values
+from locus.causes import Cause, location_of, mentions_device
+
+
+def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> Cause | None:
+    """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is."""
+    holder = match.way.holder
+    if holder is None or not values.is_module(holder.module):
+        return None
+    for module in _chain(holder):
+        if type(module).__module__.startswith("torch.nn.parallel"):
+            continue  # a wrapper: what is in it was made elsewhere
+        if _is_wholly_on(module, facts["device"]) or _is_mostly_left(module, facts["device"]):
+            return _construction(module, facts["device"], device, users)
+    return None
+
+
+def _chain(holder: Any) -> Iterator[Any]:
+    """The modules from the root to the holder of the tensor."""
+    module = holder.root
+    yield module
+    for part in holder.path.split(".") if holder.path else ():
+        module = (values.attributes(module).get("_modules") or {}).get(part)
+        if module is None:
+            return
+        yield module
+
+
+def _is_wholly_on(module: Any, device: str) -> bool:
+    tensors = [t for inner in module.modules() for table in (inner._parameters, inner._buffers) for t in table.values()]
+    return all(str(t.device) == device for t in tensors if t is not None)
+
+
+def _is_mostly_left(module: Any, device: str) -> bool:
+    """Whether nobody moved a module, and only a few of its parts are elsewhere: put there later, from outside. A class
+    that places its own parts is another matter: there the part that it forgot is to be mended.
+    """
+    parts = [part for part in module.children() if next(part.parameters(), None) is not None]
+    left = [part for part in parts if _is_wholly_on(part, device)]
+    if 2 * len(left) <= len(parts) or hooks.moves_of(module)[0] is not None:
+        return False
+    moved = [hooks.moves_of(part)[0] for part in parts]
+    own = f"{type(module).__name__}."
+    return not any(place is not None and place["function"].startswith(own) for place in moved)
+
+
+def _construction(module: Any, wrong: str, device: str, users: list[types.FrameType]) -> Cause | None:
+    callers = hooks.made_at(module)
+    if not callers:
+        return None
+    chosen = next((n for n in range(len(callers)) if not hooks.makes_others(module, n, wrong)), 0)
+    place = callers[chosen]
+    file = source.load(place["file"])
+    node = _call_at(file, place) if file is not None else None
+    if chosen + 1 < len(callers) and node is not None and isinstance(file.parent(node), ast.Return):
+        # `return nn.Sequential(…)`: a function that only builds; who asked for it knows where it shall be.
+        scope = next((a for a in file.ancestors(node) if isinstance(a, source.Function)), None)
+        if scope is not None and not mentions_device(scope):
+            place = callers[chosen + 1]
+            file = source.load(place["file"])
+            node = _call_at(file, place) if file is not None else None
+    bound = _keeper(file, node, module, users)
+    if bound is not None:
+        file, node = bound
+    if file is None or node is None:
+        return Cause(place, None)
+    words = device_text.write(file, node, device, users)
+    return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
+
+
+def _call_at(file: source.Source, place: places.Location) -> ast.AST | None:
+    """The call that stands at a LOC, whose columns count characters."""
+    first, last = file.line(place["line"]), file.line(place["end_line"])
+    column, end = len(first[: place["column"]].encode()), len(last[: place["end_column"]].encode())
+    node = file.at(place["line"], place["end_line"], column, end)
+    return node if isinstance(node, ast.Call) else None
+
+
+def _keeper(
+    file: source.Source | None, node: ast.AST | None, module: Any, users: list[types.FrameType]
+) -> tuple[source.Source, ast.AST] | None:
+    """`model` of `self.model = model`, in the object that trains a module which was made as an argument of its call.
+
+    Where the object knows about devices and the place that made the module does not, moving is the object's business.
+    """
+    if file is None or node is None or isinstance(file.parent(node), (ast.Assign, ast.AnnAssign, ast.Return)):
+        return None
+    for frame in users:
+        code = frame.f_code
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if owner is None:
+            continue
+        held = values.attributes(owner)
+        kept = [name for name, value in [*held.items(), *(held.get("_modules") or {}).items()] if value is module]
+        for its_file, tree in rewriting.class_trees(owner) if kept else ():
+            if not mentions_device(tree):
+                continue
+            for statement in ast.walk(tree):
+                if isinstance(statement, ast.Assign) and _is_passed_on(statement.value):
+                    if any(isinstance(t, ast.Attribute) and t.attr in kept for t in statement.targets):
+                        return its_file, statement.value
+    return None
+
+
+def _is_passed_on(node: ast.AST) -> bool:
+    """`model`, `model.eval()`, `model.requires_grad_(False)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not histories.is_namespace(node.func):
+        node = node.func.value
+    return isinstance(node, ast.Name)
