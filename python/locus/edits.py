@@ -111,6 +111,11 @@ def handoff(request: Request) -> Edit | None:
         use = expressions.Use(frame, inner)
         node = expressions.argument_node(use, request.tensor)
         if node is None:
+            # In an expression of the function itself: its caller may have passed it in.
+            code = frame.f_code
+            given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
+            if place is None and any(value is request.tensor for value in given):
+                continue
             break
         place = (use.file, node)
     if place is None:
