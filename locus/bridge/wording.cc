@@ -3,6 +3,7 @@
 #include "locus/bridge/wording.h"
 
 #include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/ConvUtils.h>
 
@@ -177,6 +178,40 @@ void check_no_scalar(const Call& call) {
   }
 }
 
+[[noreturn]] void raise_jitted(const Call& call, size_t position) {
+  TORCH_CHECK(false, "iter.device(arg).is_cuda() INTERNAL ASSERT FAILED at \"aten/src/ATen/native/cuda/JitLoops.cuh\":78, please report "
+                     "a bug to PyTorch. argument ", position, ": expected a CUDA device but found ", tensor_at(call, position - 1).device());
+}
+void check_logical(const Call& call) {
+  if (is_cpu_scalar(tensor_at(call, 1)) && tensor_at(call, 0).is_cuda()) raise_jitted(call, 2);
+}
+
+void check_addcmul(const Call& call) {
+  const Tensor self = tensor_at(call, 0), left = tensor_at(call, 1), right = tensor_at(call, 2);
+  TORCH_CHECK(is_cpu_scalar(self) + is_cpu_scalar(left) + is_cpu_scalar(right) < 2, "Trying to pass too many CPU scalars to non-CPU kernel!");
+  TORCH_CHECK(!is_cpu_scalar(self) || left.device() != right.device(),
+              "CPU Scalar support for self argument is not supported when calling addcmul on CUDA tensors.");
+  TORCH_CHECK(!is_cpu_scalar(left) || self.device() != right.device(),
+              "CPU Scalar support for tensor1 argument is not supported when calling addcmul on CUDA tensors. However, CPU Scalar "
+              "support for tensor2 is supported, please swap your tensor1 and tensor2 terms.");
+}
+
+void check_whole_reduction(const Call& call) {
+  const Tensor self = tensor_named(call, "self"), out = tensor_named(call, "out");
+  TORCH_CHECK(!out.defined() || self.device() == out.device(),
+              "Expected self.device() == out.device() to be true, but got false.  (Could this error message be improved?  If so, "
+              "please report an enhancement request to PyTorch.)");
+}
+
+void check_mode(const Call& call) {
+  const Tensor self = tensor_named(call, "self");
+  for (const char* name : {"values", "indices"}) {
+    const Tensor out = tensor_named(call, name);
+    TORCH_CHECK(!out.defined() || out.device() == self.device(), "expected device '", self.device(), "' but got '", out.device(),
+                "' for ", name, " output");
+  }
+}
+
 void check_mse_loss(const Call& call) {
   const Tensor input = tensor_at(call, 0), target = tensor_at(call, 1);
   TORCH_CHECK(!is_cpu_scalar(input) && !is_cpu_scalar(target),
@@ -185,6 +220,29 @@ void check_mse_loss(const Call& call) {
 }
 
 }  // namespace
+
+void raise_shapes_first(const Call& call) {
+  const auto kind = call.plan.rule.kind;
+  if (kind != engine::RuleKind::kIteratorScalar && kind != engine::RuleKind::kIterator) return;
+  const auto& arguments = call.op.schema().arguments();
+  if (call.plan.sets_output_first) return;
+  for (int i = 0; i < static_cast<int>(arguments.size()); ++i) {  // indices and the like have shapes of their own
+    const auto rule = call.plan.rule.argument(i);
+    if (rule != engine::ArgumentRule::kSame && rule != engine::ArgumentRule::kRealScalar) return;
+  }
+  at::DimVector shape;
+  for (size_t i = 0; i < arguments.size() && !arguments[i].kwarg_only(); ++i) {
+    if (call.plan.arguments[i].kind != ArgumentKind::kTensor) {
+      if (call.plan.arguments[i].kind != ArgumentKind::kOther) return;
+      continue;
+    }
+    const Tensor t = tensor_at(call, i);
+    if (t.defined()) shape = at::infer_size_dimvector(shape, t.sizes());
+  }
+  const Tensor self = tensor_at(call, 0);
+  TORCH_CHECK(!call.plan.arguments[0].written || !self.defined() || self.sizes() == c10::IntArrayRef(shape), "output with shape ",
+              self.sizes(), " doesn't match the broadcast shape ", c10::IntArrayRef(shape));
+}
 
 void raise_in_own_words(const Call& call) {
   using Check = void (*)(const Call&);
@@ -196,6 +254,17 @@ void raise_in_own_words(const Call& call) {
       {"aten::lerp_", &check_no_scalar},
       {"aten::smooth_l1_loss", &check_no_scalar},
       {"aten::mse_loss", &check_mse_loss},
+      {"aten::logical_and", &check_logical},
+      {"aten::logical_and_", &check_logical},
+      {"aten::logical_or", &check_logical},
+      {"aten::logical_or_", &check_logical},
+      {"aten::logical_xor", &check_logical},
+      {"aten::logical_xor_", &check_logical},
+      {"aten::addcmul", &check_addcmul},
+      {"aten::addcmul_", &check_addcmul},
+      {"aten::max", &check_whole_reduction},
+      {"aten::min", &check_whole_reduction},
+      {"aten::mode", &check_mode},
       {"aten::masked_fill", &check_masked_fill},
       {"aten::masked_fill_", &check_masked_fill},
       {"aten::index_put", &check_index_put},

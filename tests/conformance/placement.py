@@ -18,7 +18,6 @@ import types
 import warnings
 
 KINDS = ("call", "inplace", "out", "backward", "module", "optimizer")
-COLUMNS = ("kind", "name", "variant", "dtype", "sample", "operand", "moved", "shapes", "outcome", "detail")
 PROCESSES = 12
 LIMIT = 210.0  # seconds; what a hung process has left is missing then
 POISON = ("device-side assert", "illegal memory", "CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuFFT error")
@@ -337,6 +336,36 @@ def work(share, start, path):
     os._exit(0)
 
 
+def write_table(rows, path):
+    """One line for each sample: its key, then operand, moved and the number of the outcome for each case; outcomes first."""
+    outcomes, samples = {}, {}
+    for kind, name, variant, dtype, sample, operand, moved, shapes, outcome, detail in rows:
+        said = outcomes.setdefault((outcome, detail.replace('"/pytorch/aten', '"aten')), len(outcomes))
+        samples.setdefault((kind, name, variant, dtype, sample, shapes), []).append(f"{operand} {moved}={said}")
+    with open(path, "w") as out:
+        for outcome, detail in outcomes:
+            out.write(f"= {outcome}\t{detail}\n")
+        for key, cases in samples.items():
+            out.write("\t".join((*key, *cases)) + "\n")
+
+
+def read_table(path):
+    """{(kind, name, variant, dtype, sample, operand, moved): (shapes, outcome, detail)}"""
+    outcomes, table = [], {}
+    with open(path) as lines:
+        for line in lines:
+            fields = line.rstrip("\n").split("\t")
+            if line.startswith("= "):
+                outcomes.append((fields[0][2:], fields[1]))
+                continue
+            *key, shapes = fields[:6]
+            for case in fields[6:]:
+                where, _, number = case.rpartition("=")
+                operand, _, moved = where.partition(" ")
+                table[(*key, operand, moved)] = (shapes, *outcomes[int(number)])
+    return table
+
+
 def take(path):
     """Runs the shares side by side, each again behind a case that ended it."""
     for share, suffix in itertools.product(range(PROCESSES), ("", ".at")):
@@ -363,18 +392,14 @@ def take(path):
                     reached = int(at.read() or 0)
                 print(f"process {share} ended with {code} at entry {reached}; going on behind it", flush=True)
                 running[share] = begin(share, reached + 1)
-    count = 0
-    with open(path, "w") as out:
-        out.write("\t".join(COLUMNS) + "\n")
-        for share in range(PROCESSES):
-            with open(f"{path}.{share}") as rows:
-                for row in rows:
-                    out.write(row)
-                    count += 1
-            os.remove(f"{path}.{share}")
-            os.remove(f"{path}.{share}.at")
-    print(count, "cases")
-
+    rows = []
+    for share in range(PROCESSES):
+        with open(f"{path}.{share}") as lines:
+            rows += [tuple(line.rstrip("\n").split("\t")) for line in lines]
+        os.remove(f"{path}.{share}")
+        os.remove(f"{path}.{share}.at")
+    write_table(rows, path)
+    print(len(rows), "cases")
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
