@@ -35,14 +35,16 @@ def read_operators(path):
 
 
 def flags_of(operator, operators):
-    """unchecked, structured, iterator, host_only: what locus/bridge/rules.cc wants to know."""
+    """unchecked, structured, iterator, host_only, device_only: what locus/bridge/rules.cc wants to know."""
     shared = operators.get(operator.get("structured_delegate"), operator)
     backends = shared.get("dispatch", set())
+    composite = any(key.startswith("Composite") for key in backends)
     return (
         operator.get("device_check") == "NoCheck",
         "structured" in operator or "structured_delegate" in operator,
         shared.get("structured_inherits") == "TensorIteratorBase",
-        "CPU" in backends and "CUDA" not in backends and not any(key.startswith("Composite") for key in backends),
+        "CPU" in backends and "CUDA" not in backends and not composite,
+        "CUDA" in backends and "CPU" not in backends and not composite,
     )
 
 
@@ -56,7 +58,7 @@ def main():
     with open(target, "w", encoding="utf-8") as out:
         out.write(
             "// Made by tools/make_rules.py from PyTorch's native_functions.yaml: operator, is its CUDA wrapper unchecked,\n"
-            "// is it structured, is it a TensorIterator, is there a kernel for the CPU but none for CUDA.\n"
+            "// is it structured, is it a TensorIterator, is there a kernel for the CPU but none for CUDA, or the reverse.\n"
         )
         for name, flags in table.items():
             out.write('{"%s", {%s}},\n' % (name, ", ".join(str(flag).lower() for flag in flags)))

@@ -16,6 +16,7 @@ struct Metadata {
   bool structured;  ///< decides how that wrapper is called
   bool iterator;    ///< TensorIterator is its shape function, and compares devices
   bool host_only;   ///< a kernel for the CPU and none for CUDA
+  bool device_only; ///< a kernel for CUDA and none for the CPU
 };
 const std::unordered_map<std::string_view, Metadata>& metadata() {
   static const auto* operators = new std::unordered_map<std::string_view, Metadata>{
@@ -79,7 +80,7 @@ OperatorTraits traits_for(const std::string& full_name) {
   if (full_name.compare(0, 6, "aten::") != 0) return {};
   const Metadata* known = metadata_of(std::string_view(full_name).substr(6));
   if (known == nullptr) return {};
-  return {known->unchecked && known->structured && !known->iterator, known->host_only};
+  return {known->unchecked && known->structured && !known->iterator, known->host_only, known->device_only};
 }
 
 std::string wrapper_name(const c10::FunctionSchema& schema) {

@@ -18,6 +18,7 @@ engine::OperatorRule rule_for(const std::string& name, const c10::FunctionSchema
 struct OperatorTraits {
   bool sets_output_first = false;  ///< its shape function meets out= before any comparison of devices
   bool host_only = false;          ///< PyTorch has no CUDA kernel for it
+  bool device_only = false;        ///< PyTorch has a CUDA kernel for it and nothing else
 };
 OperatorTraits traits_for(const std::string& name);
 

@@ -121,7 +121,12 @@ def samples_of(op, dtype, grad, wanted, at_least, skip=0):
 
 def call_cases(op, torch):
     """Plain calls: other dtypes, and in single precision the samples after those of the first table."""
-    for dtype, wanted, skip in ((torch.float32, 4, 4), (torch.bfloat16, 2, 0), (torch.int64, 2, 0), (torch.complex64, 2, 0)):
+    for dtype, wanted, skip in (
+        (torch.float32, 4, 4),
+        (torch.bfloat16, 2, 0),
+        (torch.int64, 2, 0),
+        (torch.complex64, 2, 0),
+    ):
         if dtype not in op.supported_dtypes("cuda"):
             continue
         for index, sample in samples_of(op, dtype, False, wanted, 2, skip):
@@ -170,14 +175,35 @@ def out_cases(op, torch):
             out = [torch.empty_like(r, device=d) for r, d in zip(results, targets)]
             return op.op(value, *args, **kwargs, out=out[0] if isinstance(result, torch.Tensor) else tuple(out))
 
-        yield dtype, index, -1, "results", sample.shapes, outcome_of(lambda: call([HOME] * count, ["cpu"] * len(results)))
-        yield dtype, index, -1, "operands", sample.shapes, outcome_of(lambda: call(["cpu"] * count, [HOME] * len(results)))
+        yield (
+            dtype,
+            index,
+            -1,
+            "results",
+            sample.shapes,
+            outcome_of(lambda: call([HOME] * count, ["cpu"] * len(results))),
+        )
+        yield (
+            dtype,
+            index,
+            -1,
+            "operands",
+            sample.shapes,
+            outcome_of(lambda: call(["cpu"] * count, [HOME] * len(results))),
+        )
         if len(results) > 1:
             mixed = ["cpu"] + [HOME] * (len(results) - 1)
             yield dtype, index, -1, "first result", sample.shapes, outcome_of(lambda: call([HOME] * count, mixed))
         if count > 1:
             for operand, moved, devices in placements(count):
-                yield dtype, index, operand, moved, sample.shapes, outcome_of(lambda: call(devices, [HOME] * len(results)))
+                yield (
+                    dtype,
+                    index,
+                    operand,
+                    moved,
+                    sample.shapes,
+                    outcome_of(lambda: call(devices, [HOME] * len(results))),
+                )
 
 
 def backward_cases(op, torch):
@@ -205,7 +231,14 @@ def backward_cases(op, torch):
         count = len(sample.tensors)
         if not 1 <= count <= 12 or not sample.plain:
             continue
-        yield torch.float32, index, -1, "gradient", sample.shapes, outcome_of(lambda: differentiate([HOME] * count, "cpu"))
+        yield (
+            torch.float32,
+            index,
+            -1,
+            "gradient",
+            sample.shapes,
+            outcome_of(lambda: differentiate([HOME] * count, "cpu")),
+        )
         if count > 1:
             for operand, moved, devices in placements(count):
                 yield torch.float32, index, operand, moved, sample.shapes, outcome_of(lambda: differentiate(devices))
@@ -216,9 +249,7 @@ def backward_cases(op, torch):
 
 def module_cases(info, torch):
     """A module on the device with an input on the CPU, one on the CPU with inputs on the device, a parameter left behind."""
-    samples = info.module_inputs_func(
-        info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
-    )
+    samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=True)
     for index, sample in enumerate(itertools.islice(samples, 5)):
         forward = sample.forward_input
         if forward is None:
@@ -249,7 +280,14 @@ def module_cases(info, torch):
         yield torch.float32, index, -1, "inputs", shapes, outcome_of(lambda: call(HOME, ["cpu"] * count))
         yield torch.float32, index, -1, "module", shapes, outcome_of(lambda: call("cpu", [HOME] * count))
         for number, name in enumerate(names):
-            yield torch.float32, index, number, "parameter", shapes, outcome_of(lambda: call(HOME, [HOME] * count, name))
+            yield (
+                torch.float32,
+                index,
+                number,
+                "parameter",
+                shapes,
+                outcome_of(lambda: call(HOME, [HOME] * count, name)),
+            )
         if count > 1:
             for operand, moved, devices in placements(count):
                 yield torch.float32, index, operand, moved, shapes, outcome_of(lambda: call(HOME, devices))
@@ -264,7 +302,10 @@ def optimizer_cases(info, torch):
 
             def step(devices):
                 torch.manual_seed(0)
-                parameters = [torch.nn.Parameter(torch.ones(3, 2, device=HOME)), torch.nn.Parameter(torch.ones(2, device=HOME))]
+                parameters = [
+                    torch.nn.Parameter(torch.ones(3, 2, device=HOME)),
+                    torch.nn.Parameter(torch.ones(2, device=HOME)),
+                ]
                 optimizer = info.optim_cls(parameters, **dict(config.kwargs, **options))
                 for _ in range(2):
                     for p in parameters:
@@ -275,12 +316,21 @@ def optimizer_cases(info, torch):
                     optimizer.step(closure) if closure else optimizer.step()
                     for state in optimizer.state.values():
                         for name, value in state.items():
-                            if isinstance(value, torch.Tensor) and (devices == "all" or (value.dim() == 0) == (devices == "scalars")):
+                            if isinstance(value, torch.Tensor) and (
+                                devices == "all" or (value.dim() == 0) == (devices == "scalars")
+                            ):
                                 state[name] = value.cpu()
                 return parameters
 
             for moved in ("all", "scalars", "tensors"):
-                yield torch.float32, index, number, f"state: {moved}", config.desc or "-", outcome_of(lambda: step(moved))
+                yield (
+                    torch.float32,
+                    index,
+                    number,
+                    f"state: {moved}",
+                    config.desc or "-",
+                    outcome_of(lambda: step(moved)),
+                )
 
 
 def entries(kind):
@@ -400,6 +450,7 @@ def take(path):
         os.remove(f"{path}.{share}.at")
     write_table(rows, path)
     print(len(rows), "cases")
+
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
