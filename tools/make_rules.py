@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Writes the device rules of the installed PyTorch as a C++ table, from its own operator metadata.
 
     make_rules.py native_functions.yaml rules.inc
@@ -61,7 +62,8 @@ def main():
             "// is it structured, is it a TensorIterator, is there a kernel for the CPU but none for CUDA, or the reverse.\n"
         )
         for name, flags in table.items():
-            out.write('{"%s", {%s}},\n' % (name, ", ".join(str(flag).lower() for flag in flags)))
+            values = ", ".join(str(flag).lower() for flag in flags)
+            out.write(f'{{"{name}", {{{values}}}}},\n')
 
 
 if __name__ == "__main__":

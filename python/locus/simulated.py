@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What is simulated, partly simulated, and not: the one table behind docs/simulated.md and `locus doctor`.
 
 Each row names the tests that prove it; tests/conformance/test_simulated_page.py sees to it that they exist.
@@ -151,9 +152,9 @@ SECTIONS: dict[str, list[Feature]] = {
             "`all_to_all_single`, `gather`, `scatter`, `send`, `recv`, `batch_isend_irecv`, `barrier`, coalesced and object "
             "collectives, `new_group`, `cpu:gloo,cuda:nccl`. NCCL's rules are checked; `torch.cuda.nccl.version()` is a "
             "made-up 2.27.5",
-            "tests/dist/conftest.py",
+            "tests/dist/test_programs.py",
         ),
-        Feature("Gloo on CUDA tensors", "yes", "the same calls", "tests/dist/conftest.py"),
+        Feature("Gloo on CUDA tensors", "yes", "the same calls", "tests/dist/test_programs.py"),
         Feature(
             "`DistributedDataParallel`",
             "yes",

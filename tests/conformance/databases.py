@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """PyTorch's own databases of samples on a simulated device, against the CPU; prints one JSON object.
 
     python tests/conformance/databases.py [--all] [--only NAME] [--part K/N]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What PyTorch says when one operand of a call is on another device: the cases, and the script that takes them.
 
     python tests/conformance/placement.py TABLE.tsv        # on a machine with a real GPU; needs nothing of Locus

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What ordinary programs reach beyond the common path: each works on a simulated device, or says by name that it doesn't.
 
 docs/simulated.md names these tests; python/locus/simulated.py is its source.
@@ -56,7 +57,7 @@ def test_recurrent(kind):
         assert padded.is_cuda and back.tolist() == lengths.tolist()
     cell = getattr(nn, kind + "Cell")(4, 5)
     assert_same(cell, torch.randn(2, 4), close=True)
-    with pytest.raises(RuntimeError, match="lengths.*1D CPU int64 tensor"):
+    with pytest.raises(RuntimeError, match=r"lengths.*1D CPU int64 tensor"):
         nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 4, device=CUDA), torch.tensor([3, 1], device=CUDA))
 
 
@@ -114,7 +115,7 @@ def test_quantised_is_refused_by_name():
         lambda: torch.quantize_per_tensor(torch.ones(3, device=CUDA), 0.1, 0, torch.qint8),
         lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to(CUDA),
     ):
-        with pytest.raises(NotImplementedError, match="locus: .*quantised tensors"):
+        with pytest.raises(NotImplementedError, match=r"locus: .*quantised tensors"):
             make()
     assert torch.fake_quantize_per_tensor_affine(torch.ones(3, device=CUDA), 0.1, 0, 0, 255).is_cuda
 

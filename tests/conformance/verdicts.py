@@ -22,7 +22,7 @@ def read_table():
     """{(op, variant, sample, operand, moved): (ndim, operands, outcome, detail)}"""
     rows = {}
     for line in TABLE.read_text().splitlines()[1:]:
-        op, variant, sample, operand, operands, moved, ndim, _, outcome, detail = (line.split("\t") + [""])[:10]
+        op, variant, sample, operand, operands, moved, ndim, _, outcome, detail = [*line.split("\t"), ""][:10]
         rows[op, variant, int(sample), int(operand), moved] = (int(ndim), int(operands), outcome, detail)
     return rows
 
