@@ -297,14 +297,10 @@ case ${1:-} in
     summary
     ;;
   test-all)
-<<<<<<< HEAD
-    echo "make test-all: the everyday suites, then those with"
-    echo "  the HTML report in Chromium tools/test_browser.sh      root, or a Chromium that is there"
-=======
     # The slow tests too, wherever tests run: all samples of PyTorch's databases, all of a real GPU's verdicts.
     export TEST_ALL=1
     echo "make test-all: the everyday suites and the slow tests (20 minutes), then the same with"
->>>>>>> f0ee53b (Tell what is simulated from one table: docs/simulated.md, locus doctor; run the slow tests in make test-all)
+    echo "  the HTML report in Chromium tools/test_browser.sh      root, or a Chromium that is there"
     echo "  a fresh install by pip      tools/test_install.sh      2 GB for a while"
     echo "  a CUDA build of PyTorch     tools/test_cuda_build.sh   several GB from pip, no GPU needed"
     echo "  PyTorch 2.6, Debian trixie  tools/test_torch26.sh      root, debootstrap, 4 GB"
