@@ -38,7 +38,9 @@ def pytest_collection_modifyitems(config, items):
 def pytest_terminal_summary(terminalreporter):
     """What the tests recorded as "conformance", one line each: name, then figures."""
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
-    rows = [value for report in reports for name, value in getattr(report, "user_properties", []) if name == "conformance"]
+    rows = [
+        value for report in reports for name, value in getattr(report, "user_properties", []) if name == "conformance"
+    ]
     if not rows:
         return
     terminalreporter.section("conformance")

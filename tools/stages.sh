@@ -172,7 +172,7 @@ suite() {
   status=$?
   set -e
   seconds=$(awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f s", b - a }')
-  lines=$(grep -E "$pattern" "$log" | tail -n 4 || true)
+  lines=$(grep -E "$pattern" "$log" | tail -n 12 || true)
   if [ $status -eq 0 ]; then
     printf '  %-22s %9s  ok\n' "$title" "$seconds"
   else
@@ -202,7 +202,7 @@ cpp_suites() {
 
 python_suites() {
   # shellcheck disable=SC2086  # PYTEST_ARGS is a list of words
-  suite "Python" "pytest" '^=+ .*(passed|failed|error|no tests ran).* in .*=+$' \
+  suite "Python" "pytest" "^(PyTorch's|An H200's) |^=+ .*(passed|failed|error|no tests ran).* in .*=+\$" \
     "$VENV/bin/python" -m pytest -n 2 $PYTEST_ARGS
 }
 
@@ -297,7 +297,9 @@ case ${1:-} in
     summary
     ;;
   test-all)
-    echo "make test-all: the everyday suites, then those with"
+    # The slow tests too, wherever tests run: all samples of PyTorch's databases, all of a real GPU's verdicts.
+    export TEST_ALL=1
+    echo "make test-all: the everyday suites and the slow tests (20 minutes), then the same with"
     echo "  the HTML report in Chromium tools/test_browser.sh      root, or a Chromium that is there"
     echo "  a fresh install by pip      tools/test_install.sh      2 GB for a while"
     echo "  a CUDA build of PyTorch     tools/test_cuda_build.sh   several GB from pip, no GPU needed"

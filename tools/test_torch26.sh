@@ -19,7 +19,7 @@ fail() {
   exit 1
 }
 
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive ${TEST_ALL:+TEST_ALL=$TEST_ALL} "$@"; }
 
 [ "$(id -u)" -eq 0 ] || fail "needs root (debootstrap and chroot): sudo $self"
 # In a mount namespace of its own: what is mounted below goes away with this script, however it ends.

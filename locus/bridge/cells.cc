@@ -2,6 +2,7 @@
 // Written with PyTorch's own CPU operators on host addresses.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
@@ -25,12 +26,24 @@ namespace {
 using at::Tensor;
 using std::optional;
 
+/// What PyTorch's generated wrapper asks before the kernel runs.
+void check_devices(const char* wrapper, const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& state,
+                   const char* state_name, const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+  optional<c10::Device> common;
+  c10::impl::check_and_update_common_device(common, input_gates, wrapper, "input_gates");
+  c10::impl::check_and_update_common_device(common, hidden_gates, wrapper, "hidden_gates");
+  c10::impl::check_and_update_common_device(common, state, wrapper, state_name);
+  c10::impl::check_and_update_common_device(common, input_bias, wrapper, "input_bias");
+  c10::impl::check_and_update_common_device(common, hidden_bias, wrapper, "hidden_bias");
+}
+
 Tensor with_biases(const Tensor& gates, const Tensor& input_bias, const Tensor& hidden_bias) {
   return input_bias.defined() ? gates + input_bias + hidden_bias : gates;
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                              const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+  check_devices("wrapper_CUDA___thnn_fused_lstm_cell", input_gates, hidden_gates, cx, "cx", input_bias, hidden_bias);
   AsKernel kernel(input_gates);
   const Tensor sum = with_biases(kernel.in(input_gates) + kernel.in(hidden_gates), kernel.in(input_bias), kernel.in(hidden_bias));
   const auto gates = sum.chunk(4, 1);
@@ -60,6 +73,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const optional<Tensor>& gr
 
 std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx_,
                                     const optional<Tensor>& input_bias_, const optional<Tensor>& hidden_bias_) {
+  check_devices("wrapper_CUDA___thnn_fused_gru_cell", input_gates, hidden_gates, hx_, "hx", input_bias_, hidden_bias_);
   AsKernel kernel(input_gates);
   const Tensor input_bias = kernel.in(input_bias_), hidden_bias = kernel.in(hidden_bias_), hx = kernel.in(hx_);
   Tensor from_input = kernel.in(input_gates), from_hidden = kernel.in(hidden_gates);

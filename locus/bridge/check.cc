@@ -63,7 +63,7 @@ class Judge {
     for (const bool results : {true, false}) each_ruled_of(results, visit);
   }
   template <class Visit>
-  void each_ruled_of(bool results, Visit& visit) {
+  void each_ruled_of(bool results, Visit&& visit) {
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {
       if ((plan_.arguments[i].written && schema_.arguments()[i].kwarg_only()) != results) continue;
       const ArgumentRule rule = plan_.rule.argument(static_cast<int>(i));
@@ -79,7 +79,16 @@ class Judge {
 
   /// TensorIterator lets one 0-dim CPU tensor stand among CUDA tensors, unless it is an output.
   bool may_stand_among(OperandRef ref, const Tensor& t) const {
+    if (plan_.rule.argument(ref.argument) == ArgumentRule::kRealScalar && among_complex()) return false;
     return plan_.rule.kind == RuleKind::kIteratorScalar && is_cpu_scalar(t) && !plan_.arguments[ref.argument].written;
+  }
+
+  bool among_complex() const {
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      const IValue& value = stack_[base_ + i];
+      if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_complex()) return true;
+    }
+    return false;
   }
 
   bool wrong_devices(Violation* violation) {
@@ -141,8 +150,22 @@ class Judge {
     raise_iterator();
   }
 
+  /// Shape functions of other kinds (reductions, scans) meet the output by itself, before the kernel.
+  void raise_output() {
+    std::optional<Device> home;
+    each_ruled_of(false, [&](OperandRef, const Tensor& t) {
+      if (!home.has_value()) home = t.device();
+    });
+    each_ruled_of(true, [&](OperandRef, const Tensor& t) {
+      if (!home.has_value() || t.device() == *home) return;
+      TORCH_CHECK(!home->is_cpu(), "CUDAGuardImpl initialized with non-CUDA DeviceType: cpu");
+      TORCH_CHECK(false, "Expected out tensor to have device ", *home, ", but got ", t.device(), " instead");
+    });
+  }
+
   /// TensorIterator's check: the first operand that is not on the CPU sets the device.
   [[noreturn]] void raise_iterator() {
+    if (plan_.sets_output_first) raise_output();
     Device common(c10::kCPU);
     each_ruled([&](OperandRef, const Tensor& t) {
       if (common.is_cpu() && !t.device().is_cpu()) common = t.device();
@@ -153,10 +176,6 @@ class Judge {
       if (may_stand_among(ref, t)) {
         TORCH_CHECK(++scalars == 1, "Trying to pass too many CPU scalars to non-CPU kernel!");
         return;
-      }
-      // Reductions look at their output by itself; everything else compares it with the operands.
-      if (schema_.arguments()[ref.argument].kwarg_only() && schema_.argumentIndexWithName("keepdim").has_value()) {
-        TORCH_CHECK(false, "Expected out tensor to have device ", common, ", but got ", t.device(), " instead");
       }
       TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", common, " and ",
                   t.device(), "!");

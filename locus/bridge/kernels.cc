@@ -118,7 +118,10 @@ class HostCall {
     const Call call{plan_, op_, *stack_, base_};
     Violation violation;
     if (!find_violation(call, &violation)) return;
-    if (policy() == Policy::kRaise) raise_violation(call, violation);
+    if (policy() == Policy::kRaise) {
+      if (violation.kind == Violation::Kind::kDevices) raise_shapes_first(call);
+      raise_violation(call, violation);
+    }
     report_and_move(call, violation);
   }
 
@@ -292,6 +295,10 @@ namespace {
 void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_operands) {
   const OperatorPlan& plan = plan_of(op);
   if (!plan.has_host_kernel) refuse_call(op, stack);
+  // In PyTorch's words: a card has no such kernel either.
+  TORCH_CHECK_NOT_IMPLEMENTED(!plan.host_only, "Could not run '", plan.name, "' with arguments from the 'CUDA' backend. This could be "
+                              "because the operator doesn't exist for this backend, or was omitted during the selective/custom build "
+                              "process (if using custom build). '", plan.name, "' is only available for these backends: [CPU].");
   OperatorScope scope(plan.number);
   HostCall(op, plan, stack, dispatch_by_operands).run();
 }

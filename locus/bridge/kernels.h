@@ -4,6 +4,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <map>
+#include <string>
+
 namespace locus::bridge {
 
 /// Runs PyTorch's CPU kernel of the operator on the operands' host addresses.
@@ -18,5 +21,9 @@ void worded_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet 
 void refusing_quantised_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// Says by name that the operator is not simulated.
 void refusing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+/// Each aten operator that PyTorch's metadata or this build knows a kernel of: "simulated", "written" (by Locus),
+/// "refused" (by name), "host only" (a card has no kernel for it either). Complete once devices are simulated.
+const std::map<std::string, const char*>& operator_kinds();
 
 }  // namespace locus::bridge

@@ -73,6 +73,9 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   // PyTorch's generated check sits in the wrappers of kernels; composites have none, their parts do.
   const bool has_wrapper = has(c10::DispatchKey::CPU) || (!explicit_composite && !plan.decomposes);
   plan.rule = rule_for(plan.name, schema, has_wrapper);
+  const OperatorTraits traits = traits_for(plan.name);
+  plan.sets_output_first = traits.sets_output_first;
+  plan.host_only = traits.host_only && !explicit_composite && !has(c10::DispatchKey::CompositeImplicitAutograd);
   return plan;
 }
 

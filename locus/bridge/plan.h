@@ -34,6 +34,8 @@ struct OperatorPlan {
   uint32_t aliases = 0;       ///< which results are (views of) arguments, by bit
   bool synchronises = false;  ///< the host waits for its result
   int tensors = 0;            ///< how many arguments hold tensors (a list counts twice)
+  bool sets_output_first = false;  ///< see OperatorTraits
+  bool host_only = false;          ///< no card has it
   engine::OperatorRule rule;  ///< which operands may be on which device
 };
 

@@ -44,7 +44,8 @@ Tensor bmm(const Tensor& self, const Tensor& mat2, ScalarType type) {
   check_devices("wrapper_CUDA_dtype_bmm", {{"self", &self}, {"mat2", &mat2}});
   return product(self, mat2, type);
 }
-Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, ScalarType type, const Scalar& beta, const Scalar& alpha) {
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, ScalarType type, const Scalar& beta,
+             const Scalar& alpha) {
   check_devices("wrapper_CUDA_dtype_addmm", {{"self", &self}, {"mat1", &mat1}, {"mat2", &mat2}});
   return product_plus(self, mat1, mat2, type, beta, alpha);
 }
@@ -55,7 +56,8 @@ Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, S
 }
 
 Tensor& into(Tensor& out, const Tensor& result) {
-  TORCH_CHECK(out.scalar_type() == result.scalar_type(), "out_dtype must be the same as the dtype of the provided out tensor");
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(),
+              "out_dtype must be the same as the dtype of the provided out tensor");
   out.resize_(result.sizes());
   return out.copy_(result);
 }

@@ -7,6 +7,7 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/generator.h"
+#include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/origins.h"
@@ -220,6 +221,7 @@ PYBIND11_MODULE(_bridge, m) {
     d["operators"] = g_operators, d["sites"] = sites().size() - 1, d["origins"] = origins().size() - 1;
     return d;
   });
+  m.def("operator_kinds", &operator_kinds);
   define_check(m);
   define_outside(m);
   define_reporting(m);

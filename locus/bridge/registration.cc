@@ -13,6 +13,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <map>
 #include <unordered_set>
 
 #include "locus/bridge/check.h"
@@ -20,6 +21,7 @@
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/rules.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
 
@@ -139,7 +141,15 @@ class Silence final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
+/// What became of each operator, for whoever asks.
+std::map<std::string, const char*>& kinds() {
+  static auto* kinds = new std::map<std::string, const char*>;
+  return *kinds;
+}
+
 }  // namespace
+
+const std::map<std::string, const char*>& operator_kinds() { return kinds(); }
 
 int install_kernels() {
   static Silence silence;
@@ -205,6 +215,7 @@ int install_kernels() {
     if (done.count(full) != 0) continue;
     const auto op = dispatcher.findOp(name);
     if (!op.has_value() || !op->hasSchema()) continue;
+    const OperatorTraits traits = traits_for("aten::" + full);
     const bool on_cpu = op->hasKernelForDispatchKey(DispatchKey::CPU);
     const bool on_cuda = op->hasKernelForDispatchKey(DispatchKey::CUDA);
     const bool composite = op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
@@ -213,14 +224,19 @@ int install_kernels() {
     const bool in_one_piece = kInOnePiece.count(full) != 0 || full.compare(0, 9, "_foreach_") == 0;
     if (on_cuda && !on_cpu && !composite) {
       aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
+      kinds()[full] = "refused";
     } else if (on_cuda || in_one_piece || (on_cpu && composite)) {
       // Without a composite the one fallback below serves: registering less keeps the start quick.
       aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());
     } else if (!on_cpu) {
+      if (!composite && traits.device_only) kinds()[full] = "refused";
+      if (composite) kinds()[full] = "simulated";
       continue;
     }
+    if (kinds().count(full) == 0) kinds()[full] = traits.host_only ? "host only" : "simulated";
     ++count;
   }
+  for (const auto& name : done) kinds()[name] = "written";
   // A CUDA build has kernels of its own for sparse and nested tensors, which come before any fallback.
   static auto* aten_sparse = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
   static auto* aten_compressed = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);

@@ -14,6 +14,9 @@ using engine::RuleKind;
 struct Metadata {
   bool unchecked;   ///< PyTorch's CUDA wrapper makes no device check
   bool structured;  ///< decides how that wrapper is called
+  bool iterator;    ///< TensorIterator is its shape function, and compares devices
+  bool host_only;   ///< a kernel for the CPU and none for CUDA
+  bool device_only; ///< a kernel for CUDA and none for the CPU
 };
 const std::unordered_map<std::string_view, Metadata>& metadata() {
   static const auto* operators = new std::unordered_map<std::string_view, Metadata>{
@@ -52,7 +55,7 @@ OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& s
   name.remove_prefix(6);
   if (!has_wrapper) rule.kind = RuleKind::kAnywhere;
   if (const Metadata* known = metadata_of(name); has_wrapper && known != nullptr && known->unchecked) {
-    rule.kind = RuleKind::kIteratorScalar;
+    rule.kind = known->structured && !known->iterator ? RuleKind::kIterator : RuleKind::kIteratorScalar;
   }
   for (const auto& exception : kKindExceptions) {
     if (name == exception.name || base_name(name) == exception.name) rule.kind = exception.kind;
@@ -71,6 +74,13 @@ OperatorRule rule_for(const std::string& full_name, const c10::FunctionSchema& s
     }
   }
   return rule;
+}
+
+OperatorTraits traits_for(const std::string& full_name) {
+  if (full_name.compare(0, 6, "aten::") != 0) return {};
+  const Metadata* known = metadata_of(std::string_view(full_name).substr(6));
+  if (known == nullptr) return {};
+  return {known->unchecked && known->structured && !known->iterator, known->host_only, known->device_only};
 }
 
 std::string wrapper_name(const c10::FunctionSchema& schema) {

@@ -3,6 +3,7 @@
 #include "locus/bridge/wording.h"
 
 #include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/ConvUtils.h>
 
@@ -86,23 +87,26 @@ ConvBackend convolution_backend(const Call& call, const Tensor& input, const Ten
   }
   if (backend == ConvBackend::Slow3d) {
     TORCH_CHECK_NOT_IMPLEMENTED(
-        false, "Could not run 'aten::slow_conv3d_forward' with arguments from the 'CUDA' backend. This could be because the "
-               "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
-               "custom build).");
+        false,
+        "Could not run 'aten::slow_conv3d_forward' with arguments from the 'CUDA' backend. This could be because the "
+        "operator doesn't exist for this backend, or was omitted during the selective/custom build process (if using "
+        "custom build).");
   }
   const bool host = input.device().is_cpu();
   const auto compare = [&](const Tensor& other, const char* who) {
-    TORCH_CHECK(input.device().type() == other.device().type(), "Input type (", input.toString(), ") and ", who, " type (",
-                other.toString(), ") should be the same", host ? " or input should be a MKLDNN tensor and " : "", host ? who : "",
+    TORCH_CHECK(input.device().type() == other.device().type(), "Input type (", input.toString(), ") and ", who,
+                " type (", other.toString(), ") should be the same",
+                host ? " or input should be a MKLDNN tensor and " : "", host ? who : "",
                 host ? " is a dense tensor" : "");
   };
   compare(weight, "weight");
   if (bias.defined()) compare(bias, "bias");
   // Two CUDA devices have the same type; cuDNN's wrapper tells them apart, and the sum with the bias does.
-  check_as_wrapper(backend == ConvBackend::CudnnTranspose ? "wrapper_CUDA__cudnn_convolution_transpose" : "wrapper_CUDA__cudnn_convolution",
+  check_as_wrapper(backend == ConvBackend::CudnnTranspose ? "wrapper_CUDA__cudnn_convolution_transpose"
+                                                          : "wrapper_CUDA__cudnn_convolution",
                    {{"self", input}, {"weight", weight}});
-  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", input.device(), " and ",
-              bias.device(), "!");
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", input.device(),
+              " and ", bias.device(), "!");
 }
 
 /// batch_norm hands over to cuDNN where that can do it; the operands are the same, the wrapper's name is not.
@@ -114,13 +118,12 @@ void check_batch_norm(const Call& call) {
                      input.scalar_type() != at::kBFloat16 && weight.scalar_type() != at::kBFloat16 &&
                      (input.scalar_type() != at::kHalf || weight.scalar_type() == at::kFloat) && input.dim() >= 3 &&
                      (mean.defined() ? variance.defined() : !variance.defined() && training) &&
-                     input.size(0) <= (training ? 880801 : 65535) && input.numel() < std::numeric_limits<int32_t>::max();
+                     input.size(0) <= (training ? 880801 : 65535) &&
+                     input.numel() < std::numeric_limits<int32_t>::max();
   if (!cudnn) return;
-  check_as_wrapper("wrapper_CUDA__cudnn_batch_norm", {{"input", input},
-                                                      {"weight", weight},
-                                                      {"bias", bias},
-                                                      {"running_mean", mean},
-                                                      {"running_var", variance}});
+  check_as_wrapper(
+      "wrapper_CUDA__cudnn_batch_norm",
+      {{"input", input}, {"weight", weight}, {"bias", bias}, {"running_mean", mean}, {"running_var", variance}});
 }
 
 void check_masked_fill(const Call& call) {
@@ -128,15 +131,16 @@ void check_masked_fill(const Call& call) {
   if (call.op.schema().overload_name() == "Tensor") {
     TORCH_CHECK(self.is_cuda(), "masked_fill_: Expected inputs to be on same device");
   }
-  TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ", mask.device(),
-              " and self on ", self.device());
+  TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
+              mask.device(), " and self on ", self.device());
 }
 
 /// Sums into an indexed tensor sort the indices first, and ask for the values' device before they do.
 void check_index_put(const Call& call) {
   const Tensor self = tensor_at(call, 0), values = tensor_named(call, "values");
   const auto accumulate = call.op.schema().argumentIndexWithName("accumulate");
-  if (!self.is_cuda() || !values.defined() || !accumulate.has_value() || !call.stack[call.base + *accumulate].toBool()) return;
+  if (!self.is_cuda() || !values.defined() || !accumulate.has_value() || !call.stack[call.base + *accumulate].toBool())
+    return;
   TORCH_CHECK(values.device() == self.device(), "expected device ", self.device(), " but got device ", values.device(),
               " for value tensor");
 }
@@ -146,7 +150,8 @@ void check_searchsorted(const Call& call) {
   const Tensor values = tensor_named(call, "self");
   if (values.defined() && values.device() != boundaries.device()) return;  // the wrapper has seen these two before
   TORCH_CHECK(!sorter.defined() || sorter.device() == boundaries.device(),
-              "torch.searchsorted(): sorter and boundary tensors should have same device type, but got sorter tensor device type ",
+              "torch.searchsorted(): sorter and boundary tensors should have same device type, but got sorter tensor "
+              "device type ",
               sorter.device(), " and input value tensor device type ", boundaries.device());
 }
 
@@ -154,10 +159,11 @@ void check_segment_reduce(const Call& call) {
   const Tensor data = tensor_named(call, "data");
   for (const char* name : {"lengths", "offsets"}) {
     const Tensor other = tensor_named(call, name);
-    TORCH_CHECK(!data.defined() || !other.defined() || other.get_device() == data.get_device(), "Expected data.get_device() == ",
-                name,
-                "_value.get_device() to be true, but got false.  (Could this error message be improved?  If so, please report "
-                "an enhancement request to PyTorch.)");
+    TORCH_CHECK(
+        !data.defined() || !other.defined() || other.get_device() == data.get_device(),
+        "Expected data.get_device() == ", name,
+        "_value.get_device() to be true, but got false.  (Could this error message be improved?  If so, please report "
+        "an enhancement request to PyTorch.)");
   }
 }
 
@@ -172,19 +178,85 @@ void check_no_scalar(const Call& call) {
     if (!t.defined()) continue;
     ++position;  // the result has the first place
     TORCH_CHECK(!is_cpu_scalar(t) || call.plan.arguments[i].written,
-                "iter.device(arg).is_cuda() INTERNAL ASSERT FAILED at \"aten/src/ATen/native/cuda/Loops.cuh\":109, please report a bug "
-                "to PyTorch. argument ", position, ": expected a CUDA device but found ", t.device());
+                "iter.device(arg).is_cuda() INTERNAL ASSERT FAILED at \"aten/src/ATen/native/cuda/Loops.cuh\":109, "
+                "please report a bug "
+                "to PyTorch. argument ",
+                position, ": expected a CUDA device but found ", t.device());
+  }
+}
+
+[[noreturn]] void raise_jitted(const Call& call, size_t position) {
+  TORCH_CHECK(false,
+              "iter.device(arg).is_cuda() INTERNAL ASSERT FAILED at \"aten/src/ATen/native/cuda/JitLoops.cuh\":78, "
+              "please report "
+              "a bug to PyTorch. argument ",
+              position, ": expected a CUDA device but found ", tensor_at(call, position - 1).device());
+}
+void check_logical(const Call& call) {
+  if (is_cpu_scalar(tensor_at(call, 1)) && tensor_at(call, 0).is_cuda()) raise_jitted(call, 2);
+}
+
+void check_addcmul(const Call& call) {
+  const Tensor self = tensor_at(call, 0), left = tensor_at(call, 1), right = tensor_at(call, 2);
+  TORCH_CHECK(is_cpu_scalar(self) + is_cpu_scalar(left) + is_cpu_scalar(right) < 2,
+              "Trying to pass too many CPU scalars to non-CPU kernel!");
+  TORCH_CHECK(!is_cpu_scalar(self) || left.device() != right.device(),
+              "CPU Scalar support for self argument is not supported when calling addcmul on CUDA tensors.");
+  TORCH_CHECK(!is_cpu_scalar(left) || self.device() != right.device(),
+              "CPU Scalar support for tensor1 argument is not supported when calling addcmul on CUDA tensors. However, "
+              "CPU Scalar "
+              "support for tensor2 is supported, please swap your tensor1 and tensor2 terms.");
+}
+
+void check_whole_reduction(const Call& call) {
+  const Tensor self = tensor_named(call, "self"), out = tensor_named(call, "out");
+  TORCH_CHECK(!out.defined() || self.device() == out.device(),
+              "Expected self.device() == out.device() to be true, but got false.  (Could this error message be "
+              "improved?  If so, "
+              "please report an enhancement request to PyTorch.)");
+}
+
+void check_mode(const Call& call) {
+  const Tensor self = tensor_named(call, "self");
+  for (const char* name : {"values", "indices"}) {
+    const Tensor out = tensor_named(call, name);
+    TORCH_CHECK(!out.defined() || out.device() == self.device(), "expected device '", self.device(), "' but got '",
+                out.device(), "' for ", name, " output");
   }
 }
 
 void check_mse_loss(const Call& call) {
   const Tensor input = tensor_at(call, 0), target = tensor_at(call, 1);
   TORCH_CHECK(!is_cpu_scalar(input) && !is_cpu_scalar(target),
-              "Expected all tensors to be on the same device, but found at least two devices, ", input.device(), " and ",
-              target.device(), "!");
+              "Expected all tensors to be on the same device, but found at least two devices, ", input.device(),
+              " and ", target.device(), "!");
 }
 
 }  // namespace
+
+void raise_shapes_first(const Call& call) {
+  const auto kind = call.plan.rule.kind;
+  if (kind != engine::RuleKind::kIteratorScalar && kind != engine::RuleKind::kIterator) return;
+  const auto& arguments = call.op.schema().arguments();
+  if (call.plan.sets_output_first) return;
+  for (int i = 0; i < static_cast<int>(arguments.size()); ++i) {  // indices and the like have shapes of their own
+    const auto rule = call.plan.rule.argument(i);
+    if (rule != engine::ArgumentRule::kSame && rule != engine::ArgumentRule::kRealScalar) return;
+  }
+  at::DimVector shape;
+  for (size_t i = 0; i < arguments.size() && !arguments[i].kwarg_only(); ++i) {
+    if (call.plan.arguments[i].kind != ArgumentKind::kTensor) {
+      if (call.plan.arguments[i].kind != ArgumentKind::kOther) return;
+      continue;
+    }
+    const Tensor t = tensor_at(call, i);
+    if (t.defined()) shape = at::infer_size_dimvector(shape, t.sizes());
+  }
+  const Tensor self = tensor_at(call, 0), out = tensor_named(call, "out");
+  const bool in_place = call.plan.arguments[0].written || (out.defined() && out.is_same(self));
+  TORCH_CHECK(!in_place || !self.defined() || self.sizes() == c10::IntArrayRef(shape), "output with shape ",
+              self.sizes(), " doesn't match the broadcast shape ", c10::IntArrayRef(shape));
+}
 
 void raise_in_own_words(const Call& call) {
   using Check = void (*)(const Call&);
@@ -196,6 +268,17 @@ void raise_in_own_words(const Call& call) {
       {"aten::lerp_", &check_no_scalar},
       {"aten::smooth_l1_loss", &check_no_scalar},
       {"aten::mse_loss", &check_mse_loss},
+      {"aten::logical_and", &check_logical},
+      {"aten::logical_and_", &check_logical},
+      {"aten::logical_or", &check_logical},
+      {"aten::logical_or_", &check_logical},
+      {"aten::logical_xor", &check_logical},
+      {"aten::logical_xor_", &check_logical},
+      {"aten::addcmul", &check_addcmul},
+      {"aten::addcmul_", &check_addcmul},
+      {"aten::max", &check_whole_reduction},
+      {"aten::min", &check_whole_reduction},
+      {"aten::mode", &check_mode},
       {"aten::masked_fill", &check_masked_fill},
       {"aten::masked_fill_", &check_masked_fill},
       {"aten::index_put", &check_index_put},

@@ -23,6 +23,7 @@ enum class ArgumentRule : std::uint8_t {
   kIndex,      ///< on the CPU or on the device of what is indexed
   kMustBeCpu,  ///< lengths
   kFree,       ///< anywhere
+  kRealScalar, ///< follows the operator's rule, but a 0-dim CPU tensor is not fine among complex numbers
 };
 
 constexpr int kMaxRuleArguments = 32;

@@ -135,7 +135,9 @@ def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
                 visit(part.args[0])
 
     visit(node)
-    return next(iter(found.values())) if len(found) == 1 else None
+    only = next(iter(found.values())) if len(found) == 1 else None
+    found.clear()  # `visit` knows itself, and such a ring would keep the tensors until the next collection
+    return only
 
 
 def argument_node(use: Use, tensor: Any) -> ast.AST | None:
@@ -272,4 +274,5 @@ def _through_callee(use: Use, tensor: Any) -> ast.AST | None:
         extra = received.get(code.co_varnames[rest], {})
         for name, value in (extra if isinstance(extra, dict) else {}).items():
             offer(value, keywords.get(name))
+    tensor = received = None  # as in stem(): `offer` knows itself
     return best[1] if best else None

@@ -114,6 +114,18 @@ def test_deep_recursion(program):
     assert only(checked)["uses"][0]["line"] == 4 and checked.stdout == "cuda:0\n"
 
 
+def test_near_the_recursion_limit(program):
+    """Explaining takes frames too: where there are none left, the program still gets its result."""
+    text = (
+        "import sys, torch\na, b = torch.ones(3, device='cuda'), torch.ones(3)\ntorch.ones(1) + 1\n"
+        "def dive():\n    try:\n        dive()\n    except RecursionError:\n        pass\n    else:\n        return\n"
+        "    for _ in range(1):\n        print((a + b).device)\n"
+        "for _ in range(1):\n    dive()\n"
+    )
+    checked = check_source(program, text)
+    assert checked.stdout == "cuda:0\n", checked.result.describe()
+
+
 def test_huge_and_odd_shapes(program):
     text = """\
 import torch

@@ -59,7 +59,9 @@ def compare_tensors(there, here, where="result"):
     if not torch.equal(ours, its):
         different = (ours != its).nonzero().flatten()[:1].item() // max(there.element_size(), 1)
         flat = [t.detach().resolve_conj().resolve_neg().cpu().reshape(-1) for t in (there, here)]
-        raise Different(f"{where}: element {different} is {flat[0][different].item()!r}, not {flat[1][different].item()!r}")
+        raise Different(
+            f"{where}: element {different} is {flat[0][different].item()!r}, not {flat[1][different].item()!r}"
+        )
 
 
 def compare(there, here, where="result"):
@@ -75,7 +77,11 @@ def compare(there, here, where="result"):
             compare_tensors(a, b, name)
         elif isinstance(a, torch.device):
             continue
-        elif isinstance(a, (bool, int, float, complex, str, torch.Size, torch.dtype)) and a != b and not (a != a and b != b):
+        elif (
+            isinstance(a, (bool, int, float, complex, str, torch.Size, torch.dtype))
+            and a != b
+            and not (a != a and b != b)
+        ):
             raise Different(f"{name}: {a!r} is not {b!r}")
 
 
@@ -87,7 +93,9 @@ def shared_with(result, operands):
         return t.untyped_storage().data_ptr() if plain else None
 
     known = [memory(t) for t in operands]
-    return [known.index(memory(t)) if memory(t) is not None and memory(t) in known else None for t in tensors_in(result)]
+    return [
+        known.index(memory(t)) if memory(t) is not None and memory(t) in known else None for t in tensors_in(result)
+    ]
 
 
 def twin(t, device):
@@ -151,8 +159,22 @@ class SameCalls(TorchDispatchMode):
         return result
 
 
-UNSET = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "_to_copy", "copy_",
-         "resize_", "record_stream", "_copy_from", "_fused_sdp_choice", "_pin_memory", "is_pinned"}
+UNSET = {
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "empty_permuted",
+    "_to_copy",
+    "copy_",
+    "resize_",
+    "record_stream",
+    "_copy_from",
+    "_fused_sdp_choice",
+    "_pin_memory",
+    "is_pinned",
+}
 """Operators whose result is not set, or whose point is the other device."""
 
 

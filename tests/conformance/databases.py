@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """PyTorch's own databases of samples on a simulated device, against the CPU; prints one JSON object.
 
     python tests/conformance/databases.py [--all] [--only NAME] [--part K/N]
@@ -159,7 +160,10 @@ def check_operator(op, tally, everything):
                 tally.judge(name, variant, f"{short} gradient", lambda: check_call(gradients(call, process), leaves))
             if inplace is not None and isinstance(sample.input, torch.Tensor) and not sample.broadcasts_input:
                 tally.judge(
-                    name, variant, f"{short} in-place", lambda: check_call(lambda v, a, k: call(v, a, k, inplace), plain)
+                    name,
+                    variant,
+                    f"{short} in-place",
+                    lambda: check_call(lambda v, a, k: call(v, a, k, inplace), plain),
                 )
             if op.supports_out and index < (len(samples) if everything else 1):
                 tally.judge(name, variant, f"{short} out=", lambda: check_call(with_out(call), plain))
@@ -226,18 +230,24 @@ def check_optimizer(info, tally, everything):
     implementations += [{name: True} for name in info.supported_impls]
     for config, options in itertools.product(info.optim_inputs_func("cuda"), implementations):
         options = dict(config.kwargs, **options)
-        if options.get("foreach") and options.get("fused") or options.get("differentiable") and options.get("fused"):
+        if (options.get("foreach") and options.get("fused")) or (
+            options.get("differentiable") and options.get("fused")
+        ):
             continue
         differentiable = options.get("differentiable", False)
 
         def train(parameters):
             learned = [p.clone().requires_grad_() if not differentiable else p.clone() for p in parameters]
-            moved = {n: v.to(learned[0].device) if isinstance(v, torch.Tensor) and options.get("capturable") else copy.deepcopy(v)
-                     for n, v in options.items()}
+            moved = {
+                n: v.to(learned[0].device)
+                if isinstance(v, torch.Tensor) and options.get("capturable")
+                else copy.deepcopy(v)
+                for n, v in options.items()
+            }
             optimizer = info.optim_cls(learned, **moved)
             for step in range(3):
                 for p in learned:
-                    p.grad = (p.detach() * 0.3 + 0.1 * (step + 1))
+                    p.grad = p.detach() * 0.3 + 0.1 * (step + 1)
                     if info.only_supports_sparse_grads:
                         p.grad = p.grad.to_sparse()
 

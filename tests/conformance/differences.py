@@ -1,6 +1,6 @@
-"""Every difference between a simulated device and the CPU that is left in PyTorch's databases, with its reason.
+"""Every difference that is left, with its reason: from the CPU in PyTorch's databases, from a real GPU in its verdicts.
 
-The slow run fails when an entry no longer differs; any run fails when something else does.
+The slow runs fail when an entry no longer differs; any run fails when something else does.
 """
 
 import re
@@ -26,6 +26,11 @@ DIFFERENCES = [
         r"does not repeat|linalg_lstsq",
         "LAPACK's gelsy gives other last bits from call to call on the CPU, too",
     ),
+    Difference(
+        r"histogram|histogramdd|narrow_copy",
+        r"Could not run 'aten::\w+(\.\w+)?' with arguments from the 'CUDA' backend",
+        "PyTorch has no CUDA kernel for it; a card raises the same error",
+    ),
 ]
 
 CUDA_ONLY = {
@@ -50,3 +55,42 @@ def reason_for(name, variant, how, detail):
         if re.fullmatch(difference.names, name) and re.search(difference.detail, detail):
             return difference.reason
     return None
+
+
+class Case(NamedTuple):
+    """Cases of a table of a real GPU's verdicts, where what the GPU said matches."""
+
+    kind: str
+    name: str
+    detail: str
+    reason: str
+
+    def is_of(self, case):
+        kind, name, *_, said_there = case
+        return kind == self.kind and name == self.name and re.search(self.detail, said_there) is not None
+
+
+VERDICTS = [
+    Case(
+        "backward", "linalg.det", r"^-$", "in PyTorch 2.11, the determinant of an empty matrix has no gradient on CUDA"
+    ),
+]
+"""Where the verdict or the device of the result is another one."""
+
+WORDS = [
+    Case(
+        "backward",
+        "torch.ops.aten._efficient_attention_forward",
+        "invalid gradient",
+        "the operator itself is refused by name; scaled_dot_product_attention is simulated",
+    ),
+    Case(
+        "module", "nn.BCELoss", "INTERNAL ASSERT", "a CPU result among CPU operands, chosen by a weight on the device"
+    ),
+    Case("optimizer", "Adagrad", "fused=True", "PyTorch 2.11 has no fused Adagrad for CUDA, the tested versions have"),
+    Case("optimizer", "Adam", "must have same dtype, device, and layout", "checked after the operands' devices here"),
+    Case("optimizer", "AdamW", "must have same dtype, device, and layout", "checked after the operands' devices here"),
+    Case("optimizer", "Adam", "illegal memory access", "a card follows the host's pointer"),
+    Case("optimizer", "AdamW", "illegal memory access", "a card follows the host's pointer"),
+]
+"""Where both raise, in other words."""

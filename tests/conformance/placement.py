@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What PyTorch says when one operand of a call is on another device: the cases, and the script that takes them.
 
     python tests/conformance/placement.py TABLE.tsv        # on a machine with a real GPU; needs nothing of Locus
@@ -18,7 +19,6 @@ import types
 import warnings
 
 KINDS = ("call", "inplace", "out", "backward", "module", "optimizer")
-COLUMNS = ("kind", "name", "variant", "dtype", "sample", "operand", "moved", "shapes", "outcome", "detail")
 PROCESSES = 12
 LIMIT = 210.0  # seconds; what a hung process has left is missing then
 POISON = ("device-side assert", "illegal memory", "CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuFFT error")
@@ -122,7 +122,12 @@ def samples_of(op, dtype, grad, wanted, at_least, skip=0):
 
 def call_cases(op, torch):
     """Plain calls: other dtypes, and in single precision the samples after those of the first table."""
-    for dtype, wanted, skip in ((torch.float32, 4, 4), (torch.bfloat16, 2, 0), (torch.int64, 2, 0), (torch.complex64, 2, 0)):
+    for dtype, wanted, skip in (
+        (torch.float32, 4, 4),
+        (torch.bfloat16, 2, 0),
+        (torch.int64, 2, 0),
+        (torch.complex64, 2, 0),
+    ):
         if dtype not in op.supported_dtypes("cuda"):
             continue
         for index, sample in samples_of(op, dtype, False, wanted, 2, skip):
@@ -171,14 +176,35 @@ def out_cases(op, torch):
             out = [torch.empty_like(r, device=d) for r, d in zip(results, targets)]
             return op.op(value, *args, **kwargs, out=out[0] if isinstance(result, torch.Tensor) else tuple(out))
 
-        yield dtype, index, -1, "results", sample.shapes, outcome_of(lambda: call([HOME] * count, ["cpu"] * len(results)))
-        yield dtype, index, -1, "operands", sample.shapes, outcome_of(lambda: call(["cpu"] * count, [HOME] * len(results)))
+        yield (
+            dtype,
+            index,
+            -1,
+            "results",
+            sample.shapes,
+            outcome_of(lambda: call([HOME] * count, ["cpu"] * len(results))),
+        )
+        yield (
+            dtype,
+            index,
+            -1,
+            "operands",
+            sample.shapes,
+            outcome_of(lambda: call(["cpu"] * count, [HOME] * len(results))),
+        )
         if len(results) > 1:
             mixed = ["cpu"] + [HOME] * (len(results) - 1)
             yield dtype, index, -1, "first result", sample.shapes, outcome_of(lambda: call([HOME] * count, mixed))
         if count > 1:
             for operand, moved, devices in placements(count):
-                yield dtype, index, operand, moved, sample.shapes, outcome_of(lambda: call(devices, [HOME] * len(results)))
+                yield (
+                    dtype,
+                    index,
+                    operand,
+                    moved,
+                    sample.shapes,
+                    outcome_of(lambda: call(devices, [HOME] * len(results))),
+                )
 
 
 def backward_cases(op, torch):
@@ -206,7 +232,14 @@ def backward_cases(op, torch):
         count = len(sample.tensors)
         if not 1 <= count <= 12 or not sample.plain:
             continue
-        yield torch.float32, index, -1, "gradient", sample.shapes, outcome_of(lambda: differentiate([HOME] * count, "cpu"))
+        yield (
+            torch.float32,
+            index,
+            -1,
+            "gradient",
+            sample.shapes,
+            outcome_of(lambda: differentiate([HOME] * count, "cpu")),
+        )
         if count > 1:
             for operand, moved, devices in placements(count):
                 yield torch.float32, index, operand, moved, sample.shapes, outcome_of(lambda: differentiate(devices))
@@ -217,9 +250,7 @@ def backward_cases(op, torch):
 
 def module_cases(info, torch):
     """A module on the device with an input on the CPU, one on the CPU with inputs on the device, a parameter left behind."""
-    samples = info.module_inputs_func(
-        info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
-    )
+    samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=True)
     for index, sample in enumerate(itertools.islice(samples, 5)):
         forward = sample.forward_input
         if forward is None:
@@ -250,7 +281,14 @@ def module_cases(info, torch):
         yield torch.float32, index, -1, "inputs", shapes, outcome_of(lambda: call(HOME, ["cpu"] * count))
         yield torch.float32, index, -1, "module", shapes, outcome_of(lambda: call("cpu", [HOME] * count))
         for number, name in enumerate(names):
-            yield torch.float32, index, number, "parameter", shapes, outcome_of(lambda: call(HOME, [HOME] * count, name))
+            yield (
+                torch.float32,
+                index,
+                number,
+                "parameter",
+                shapes,
+                outcome_of(lambda: call(HOME, [HOME] * count, name)),
+            )
         if count > 1:
             for operand, moved, devices in placements(count):
                 yield torch.float32, index, operand, moved, shapes, outcome_of(lambda: call(HOME, devices))
@@ -265,7 +303,10 @@ def optimizer_cases(info, torch):
 
             def step(devices):
                 torch.manual_seed(0)
-                parameters = [torch.nn.Parameter(torch.ones(3, 2, device=HOME)), torch.nn.Parameter(torch.ones(2, device=HOME))]
+                parameters = [
+                    torch.nn.Parameter(torch.ones(3, 2, device=HOME)),
+                    torch.nn.Parameter(torch.ones(2, device=HOME)),
+                ]
                 optimizer = info.optim_cls(parameters, **dict(config.kwargs, **options))
                 for _ in range(2):
                     for p in parameters:
@@ -276,12 +317,21 @@ def optimizer_cases(info, torch):
                     optimizer.step(closure) if closure else optimizer.step()
                     for state in optimizer.state.values():
                         for name, value in state.items():
-                            if isinstance(value, torch.Tensor) and (devices == "all" or (value.dim() == 0) == (devices == "scalars")):
+                            if isinstance(value, torch.Tensor) and (
+                                devices == "all" or (value.dim() == 0) == (devices == "scalars")
+                            ):
                                 state[name] = value.cpu()
                 return parameters
 
             for moved in ("all", "scalars", "tensors"):
-                yield torch.float32, index, number, f"state: {moved}", config.desc or "-", outcome_of(lambda: step(moved))
+                yield (
+                    torch.float32,
+                    index,
+                    number,
+                    f"state: {moved}",
+                    config.desc or "-",
+                    outcome_of(lambda: step(moved)),
+                )
 
 
 def entries(kind):
@@ -337,6 +387,36 @@ def work(share, start, path):
     os._exit(0)
 
 
+def write_table(rows, path):
+    """One line for each sample: its key, then operand, moved and the number of the outcome for each case; outcomes first."""
+    outcomes, samples = {}, {}
+    for kind, name, variant, dtype, sample, operand, moved, shapes, outcome, detail in rows:
+        said = outcomes.setdefault((outcome, detail.replace('"/pytorch/aten', '"aten')), len(outcomes))
+        samples.setdefault((kind, name, variant, dtype, sample, shapes), []).append(f"{operand} {moved}={said}")
+    with open(path, "w") as out:
+        for outcome, detail in outcomes:
+            out.write(f"= {outcome}\t{detail}\n")
+        for key, cases in samples.items():
+            out.write("\t".join((*key, *cases)) + "\n")
+
+
+def read_table(path):
+    """{(kind, name, variant, dtype, sample, operand, moved): (shapes, outcome, detail)}"""
+    outcomes, table = [], {}
+    with open(path) as lines:
+        for line in lines:
+            fields = line.rstrip("\n").split("\t")
+            if line.startswith("= "):
+                outcomes.append((fields[0][2:], fields[1]))
+                continue
+            *key, shapes = fields[:6]
+            for case in fields[6:]:
+                where, _, number = case.rpartition("=")
+                operand, _, moved = where.partition(" ")
+                table[(*key, operand, moved)] = (shapes, *outcomes[int(number)])
+    return table
+
+
 def take(path):
     """Runs the shares side by side, each again behind a case that ended it."""
     for share, suffix in itertools.product(range(PROCESSES), ("", ".at")):
@@ -363,17 +443,14 @@ def take(path):
                     reached = int(at.read() or 0)
                 print(f"process {share} ended with {code} at entry {reached}; going on behind it", flush=True)
                 running[share] = begin(share, reached + 1)
-    count = 0
-    with open(path, "w") as out:
-        out.write("\t".join(COLUMNS) + "\n")
-        for share in range(PROCESSES):
-            with open(f"{path}.{share}") as rows:
-                for row in rows:
-                    out.write(row)
-                    count += 1
-            os.remove(f"{path}.{share}")
-            os.remove(f"{path}.{share}.at")
-    print(count, "cases")
+    rows = []
+    for share in range(PROCESSES):
+        with open(f"{path}.{share}") as lines:
+            rows += [tuple(line.rstrip("\n").split("\t")) for line in lines]
+        os.remove(f"{path}.{share}")
+        os.remove(f"{path}.{share}.at")
+    write_table(rows, path)
+    print(len(rows), "cases")
 
 
 if __name__ == "__main__":

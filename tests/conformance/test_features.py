@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What ordinary programs reach beyond the common path: each works on a simulated device, or says by name that it doesn't.
 
 docs/simulated.md names these tests; python/locus/simulated.py is its source.
@@ -56,7 +57,7 @@ def test_recurrent(kind):
         assert padded.is_cuda and back.tolist() == lengths.tolist()
     cell = getattr(nn, kind + "Cell")(4, 5)
     assert_same(cell, torch.randn(2, 4), close=True)
-    with pytest.raises(RuntimeError, match="lengths.*1D CPU int64 tensor"):
+    with pytest.raises(RuntimeError, match=r"lengths.*1D CPU int64 tensor"):
         nn.utils.rnn.pack_padded_sequence(torch.ones(3, 2, 4, device=CUDA), torch.tensor([3, 1], device=CUDA))
 
 
@@ -114,7 +115,7 @@ def test_quantised_is_refused_by_name():
         lambda: torch.quantize_per_tensor(torch.ones(3, device=CUDA), 0.1, 0, torch.qint8),
         lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to(CUDA),
     ):
-        with pytest.raises(NotImplementedError, match="locus: .*quantised tensors"):
+        with pytest.raises(NotImplementedError, match=r"locus: .*quantised tensors"):
             make()
     assert torch.fake_quantize_per_tensor_affine(torch.ones(3, device=CUDA), 0.1, 0, 0, 255).is_cuda
 
@@ -124,7 +125,12 @@ def test_half_precision():
     torch.manual_seed(0)
     for dtype in (torch.float16, torch.bfloat16):
         module = nn.Sequential(
-            nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.GroupNorm(1, 3), nn.Flatten(), nn.LayerNorm(108), nn.Linear(108, 2)
+            nn.Conv2d(2, 3, 3),
+            nn.BatchNorm2d(3),
+            nn.GroupNorm(1, 3),
+            nn.Flatten(),
+            nn.LayerNorm(108),
+            nn.Linear(108, 2),
         ).to(dtype)
         assert_same(module, torch.randn(2, 2, 8, 8, dtype=dtype))
         attention = nn.MultiheadAttention(8, 2).to(dtype)
@@ -171,7 +177,9 @@ def test_images_sequences_bags():
         here = F.grid_sample(image, grid, mode=mode, align_corners=corners)
         assert torch.equal(F.grid_sample(image.to(CUDA), grid.to(CUDA), mode=mode, align_corners=corners).cpu(), here)
     for mode in ("nearest", "bilinear", "bicubic", "area"):
-        assert torch.equal(F.interpolate(image.to(CUDA), size=7, mode=mode).cpu(), F.interpolate(image, size=7, mode=mode))
+        assert torch.equal(
+            F.interpolate(image.to(CUDA), size=7, mode=mode).cpu(), F.interpolate(image, size=7, mode=mode)
+        )
     probabilities, targets = torch.randn(6, 2, 5).log_softmax(2), torch.ones(2, 3, dtype=torch.long)
     here = F.ctc_loss(probabilities, targets, (6, 6), (3, 2))
     assert torch.equal(F.ctc_loss(probabilities.to(CUDA), targets.to(CUDA), (6, 6), (3, 2)).cpu(), here)
@@ -187,7 +195,13 @@ def test_fft_linalg_complex():
     a, z = torch.randn(4, 4), torch.randn(4, 4, dtype=torch.complex64)
     for function in (torch.fft.fft2, torch.fft.rfft, torch.linalg.svdvals, torch.linalg.inv, torch.linalg.eigvals):
         assert torch.equal(function(a.to(CUDA)).cpu(), function(a))
-    for function in (torch.fft.ifft, torch.linalg.inv, lambda x: x.abs(), lambda x: (x @ x.mH).real, torch.view_as_real):
+    for function in (
+        torch.fft.ifft,
+        torch.linalg.inv,
+        lambda x: x.abs(),
+        lambda x: (x @ x.mH).real,
+        torch.view_as_real,
+    ):
         assert torch.equal(function(z.to(CUDA)).cpu(), function(z))
 
 
@@ -229,10 +243,18 @@ def test_func():
 
 @simulated(devices=1)
 def test_jit_and_export():
-    module, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.BatchNorm1d(4)).to(CUDA).eval(), torch.ones(2, 3, device=CUDA)
+    module, x = (
+        nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.BatchNorm1d(4)).to(CUDA).eval(),
+        torch.ones(2, 3, device=CUDA),
+    )
     expected = module(x)
     scripted = torch.jit.script(module)
-    for compiled in (torch.jit.trace(module, x), scripted, torch.jit.freeze(scripted), torch.export.export(module, (x,)).module()):
+    for compiled in (
+        torch.jit.trace(module, x),
+        scripted,
+        torch.jit.freeze(scripted),
+        torch.export.export(module, (x,)).module(),
+    ):
         for _ in range(3):  # TorchScript optimises at the second and third call
             assert torch.equal(compiled(x), expected)
 
@@ -383,7 +405,19 @@ def test_extension_with_a_cpu_kernel_only(program, tmp_path):
     flags = [f"-I{path}" for path in (*include_paths(), sysconfig.get_path("include"))]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", f"-L{lib}", f"-Wl,-rpath,{lib}"]
     subprocess.run(
-        ["g++", "-std=c++20", "-O0", "-shared", "-fPIC", str(source), "-o", str(library), *flags, "-ltorch_cpu", "-lc10"],
+        [
+            "g++",
+            "-std=c++20",
+            "-O0",
+            "-shared",
+            "-fPIC",
+            str(source),
+            "-o",
+            str(library),
+            *flags,
+            "-ltorch_cpu",
+            "-lc10",
+        ],
         check=True,
     )
     text = f"""
@@ -394,5 +428,3 @@ for device in ("cpu", "cuda:0"):
     assert str(result.device) == device and result.tolist() == [0, 0.5, 1, 1.5], result
 """
     program.run_source(text, simulate=1).ok()
-
-

@@ -22,7 +22,7 @@ def read_table():
     """{(op, variant, sample, operand, moved): (ndim, operands, outcome, detail)}"""
     rows = {}
     for line in TABLE.read_text().splitlines()[1:]:
-        op, variant, sample, operand, operands, moved, ndim, _, outcome, detail = (line.split("\t") + [""])[:10]
+        op, variant, sample, operand, operands, moved, ndim, _, outcome, detail = [*line.split("\t"), ""][:10]
         rows[op, variant, int(sample), int(operand), moved] = (int(ndim), int(operands), outcome, detail)
     return rows
 
@@ -57,7 +57,7 @@ def main():
     samples_of = collections.defaultdict(set)
     for op, variant, sample, _, _ in rows:
         samples_of[op, variant].add(sample)
-    count, different = collections.Counter(), []
+    count, different, words = collections.Counter(), [], []
     for op in op_db:
         key = (op.name, op.variant_test_name)
         if key not in samples_of:
@@ -82,10 +82,12 @@ def main():
                 count["equal"] += same
                 if row[2] != "ok" and same:
                     count["refused by both"] += 1
-                    count["same words"] += said[1] == row[3]
+                    count["same words"] += said == row[2:]
+                    if said != row[2:]:
+                        words.append(["call", *key, "float32", index, operand, moved, said[1], row[3]])
                 if not same:
-                    different.append([*key, index, operand, moved, said[1], row[3]])
-    print(json.dumps({"cases": len(rows), **count, "different": different}))
+                    different.append(["call", *key, "float32", index, operand, moved, said[1], row[3]])
+    print(json.dumps({"cases": len(rows), **count, "different": different, "words": words}))
 
 
 if __name__ == "__main__":
