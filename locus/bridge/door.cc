@@ -33,6 +33,8 @@ using engine::Placement;
 using torch::jit::Stack;
 
 std::atomic<uint64_t> g_calls{0};
+std::atomic<SharedCounters*> g_shared{nullptr};
+constexpr uint64_t kShareEvery = 1024;  // calls
 
 /// What was decided about a broken rule when it was first met.
 struct Verdict {
@@ -327,7 +329,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const bool reopened = real && judging && plan.composite && plan.tensors > 1 && !plan.moves;
   std::optional<c10::impl::ExcludeDispatchKeyGuard> closed;
   if (!reopened) closed.emplace(DispatchKeySet(kCheckKey));
-  g_calls.fetch_add(1, std::memory_order_relaxed);
+  if (g_calls.fetch_add(1, std::memory_order_relaxed) % kShareEvery == 0) publish_counters();
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   SiteScope site(current_site());
   const uint64_t sequence = at::sequence_number::peek();  // moving an operand makes a node too
@@ -403,13 +405,32 @@ void check_host_read(const std::string& op, const Tensor& t, int argument) {
   report_early_read(op, t, argument, device);
 }
 
+void share_counters(SharedCounters* place) { g_shared.store(place); }
+
+void publish_counters() {
+  if (SharedCounters* place = g_shared.load(std::memory_order_relaxed)) {
+    place->steps.store(static_cast<uint64_t>(steps_made()), std::memory_order_relaxed);
+    place->calls.store(g_calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+}
+
 uint64_t calls_seen() { return g_calls.load(); }
 
-std::vector<std::pair<uint64_t, int64_t>> repeat_counts() {
+std::vector<std::pair<uint64_t, int64_t>> take_repeats() {
   std::lock_guard<std::mutex> lock(g_verdict_mutex);
   std::vector<std::pair<uint64_t, int64_t>> all;
-  for (const auto& [key, verdict] : verdicts()) all.emplace_back(key, verdict->count.load());
+  for (const auto& [key, verdict] : verdicts()) {
+    const int64_t repeats = verdict->count.load() - 1;
+    if (repeats <= 0) continue;
+    verdict->count.fetch_sub(repeats);
+    all.emplace_back(key, repeats);
+  }
   return all;
+}
+
+void forget_verdicts() {
+  std::lock_guard<std::mutex> lock(g_verdict_mutex);
+  verdicts().clear();
 }
 
 Decision decide(uint64_t key, const Decision& meanwhile, const std::function<Decision(uint64_t key)>& ask) {

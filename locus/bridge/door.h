@@ -1,6 +1,7 @@
 // The check door: a boxed kernel above autograd that sees the operands of every call before it runs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "locus/bridge/check.h"
@@ -22,9 +23,18 @@ void report_and_move(const Call& call, const Violation& violation);
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
 void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);
 
+/// Where another process reads how far the program is.
+struct SharedCounters {
+  std::atomic<uint64_t> steps, calls;
+};
+void share_counters(SharedCounters* place);
+void publish_counters();
+
 /// Operator calls that the door has seen.
 uint64_t calls_seen();
-/// How often each distinct broken rule was met: its key, its count.
-std::vector<std::pair<uint64_t, int64_t>> repeat_counts();
+/// How often each distinct broken rule was met again since the last time this was asked: its key, its count.
+std::vector<std::pair<uint64_t, int64_t>> take_repeats();
+/// Forgets what was decided and counted: the next broken rule is reported as if it were the first.
+void forget_verdicts();
 
 }  // namespace locus::bridge

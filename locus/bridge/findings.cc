@@ -226,6 +226,8 @@ void mark(const std::vector<Tensor>& tensors, engine::Placement placement, const
 
 }  // namespace
 
+int64_t steps_made() noexcept { return g_steps.load(std::memory_order_relaxed); }
+
 Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key) {
   py::gil_scoped_acquire gil;
   py::dict raw;
@@ -297,10 +299,15 @@ void define_check(py::module_& m) {
   m.def("fault_said", [] { return g_fault_said.load(); });
   m.def("current_site", [] { return current_site(); });
   m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
-  m.def("count_step", [] { return ++g_steps; });
+  m.def("count_step", [] {
+    const int64_t steps = ++g_steps;
+    publish_counters();
+    return steps;
+  });
+  m.def("share_counters", [](uintptr_t address) { share_counters(reinterpret_cast<SharedCounters*>(address)); });
   m.def("steps", [] { return g_steps.load(); });
+  m.def("reset_steps", [] { g_steps.store(0); });
   m.def("calls_seen", &calls_seen);
-  m.def("repeat_counts", &repeat_counts);
   m.def("site_location", &site_location);
   m.def("origin_chain", &origin_chain);
   m.def("made_at", [](engine::SiteId site) {

@@ -19,6 +19,8 @@ struct Decision {
 Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key);
 /// The same for what Python saw itself (a CASE that is not yet one); the GIL is held.
 Decision report_raw(pybind11::dict& raw, c10::Device fallback);
+/// Optimizer steps that the program has made.
+int64_t steps_made() noexcept;
 /// A host read of a tensor whose copy from `device` was still under way.
 void report_early_read(const std::string& op, const at::Tensor& tensor, int argument, int device);
 

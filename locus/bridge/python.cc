@@ -136,6 +136,19 @@ uint64_t raw_alloc(size_t bytes, int64_t) {
 }
 void raw_delete(uint64_t address) { raw_blocks().erase(address); }
 
+/// The interpreter's own counter of a code object's first starts; only its first value is meant to be compared.
+int runs_counted(void* object) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+  (void)object;
+  return -1;
+#elif PY_VERSION_HEX >= 0x030B0000
+  // Counts up to 0 with each start, until the code is specialised; a fresh one is at the lowest value.
+  return static_cast<PyCodeObject*>(object)->co_warmup;
+#else
+  return static_cast<PyCodeObject*>(object)->co_opcache_flag;  // counts the first starts
+#endif
+}
+
 py::tuple place_tuple(engine::SiteId site) {
   const Place place = place_of(site);
   return py::make_tuple(place.file != nullptr ? place.file : "", place.line, place.function != nullptr ? place.function : "");
@@ -227,6 +240,16 @@ PYBIND11_MODULE(_bridge, m) {
   define_reporting(m);
   define_collectives(m);
   define_graph(m);
+  m.def("has_run", [](const py::object& code) -> py::object {
+    if (!PyCode_Check(code.ptr())) return py::none();
+    // What the counter of code that never ran says, read from such code.
+    static const int fresh = [] {
+      const auto never = py::reinterpret_steal<py::object>(Py_CompileString("0", "<locus>", Py_eval_input));
+      return runs_counted(never.ptr());
+    }();
+    if (PY_VERSION_HEX >= 0x030C0000) return py::none();
+    return py::bool_(runs_counted(code.ptr()) != fresh);
+  });
   m.def("user_site", [] { return place_tuple(user_site()); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
+#include "locus/engine/adoption.h"
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
 #include "locus/engine/merge.h"
@@ -59,6 +60,7 @@ engine::Report make_report(const std::string& frame) {
   engine::Report report = report::parse_report(frame);
   for (const engine::Report& other : others()) engine::merge_into(report, other);
   report.findings = log().findings();
+  engine::set_ignored_aside(report);
   if (log().dropped() > 0) {
     report.notes.push_back(std::to_string(log().dropped()) + " further findings had no room in this report");
   }
@@ -88,10 +90,27 @@ py::bytes convert_report(const std::string& json, const std::string& form, int w
   if (form == "json") return report::render_json(report);
   if (form == "html") return report::render_html(report, {.directory = directory});
   if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
-  if (form != "text") throw py::value_error("a report has no form " + form);
+  if (form != "text" && form != "findings") throw py::value_error("a report has no form " + form);
   report::TextOptions options;
   options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
-  return report::render_text(report, options);
+  if (form == "text") return report::render_text(report, options);
+  std::string out;  // the blocks alone, for a reader who has a closing line of his own
+  for (const engine::Finding& finding : report.findings) {
+    out += (out.empty() ? "" : "\n") + report::render_finding(finding, options, report.program.steps);
+  }
+  return out;
+}
+
+/// A report with its comparison to an earlier one in it. What is wrong with the earlier one is a ValueError.
+py::bytes compare_reports(const std::string& now, const std::string& before, const std::string& file) {
+  engine::Report report = report::parse_report(now), old;
+  try {
+    old = report::parse_report(before);
+  } catch (const engine::FormatError& error) {
+    throw py::value_error(error.what());
+  }
+  report.baseline = engine::compare(old, report, file);
+  return report::render_json(report);
 }
 
 }  // namespace
@@ -101,8 +120,8 @@ void define_reporting(py::module_& m) {
   m.def("blame_device", &blame_device);
   m.def("count_repeats", [] {
     // The first time of each was counted when it was added.
-    for (const auto& [key, count] : repeat_counts()) {
-      for (uint64_t each = key; count > 1 && log().count_more(each, count - 1); ++each) {
+    for (const auto& [key, count] : take_repeats()) {
+      for (uint64_t each = key; log().count_more(each, count); ++each) {
       }
     }
   });
@@ -124,9 +143,13 @@ void define_reporting(py::module_& m) {
     others().push_back(std::move(report));
   });
   m.def("finding_count", [] { return log().size(); });
-  m.def("clear_findings", [] { log().clear(); });
+  m.def("clear_findings", [] {
+    log().clear();
+    forget_verdicts();
+  });
   m.def("render_json", [](const std::string& frame) { return py::bytes(report::render_json(make_report(frame))); });
   m.def("convert_report", &convert_report);
+  m.def("compare_reports", &compare_reports);
   m.def("codes", [] {
     py::list all;
     for (const auto& code : engine::all_codes()) {

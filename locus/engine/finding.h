@@ -161,6 +161,7 @@ struct Transfer {
   std::int64_t bytes = 0;
   std::string note;
   double milliseconds = 0;  ///< on the host's clock, all together; 0: not measured
+  std::string text;  ///< the source line; empty when unknown
   bool operator==(const Transfer&) const = default;
 };
 
@@ -171,6 +172,7 @@ struct Sync {
   std::string kind;
   std::int64_t count = 0;
   double milliseconds = 0;
+  std::string text;  ///< the source line; empty when unknown
   bool operator==(const Sync&) const = default;
 };
 
@@ -180,6 +182,7 @@ struct LineMemory {
   int line = 0;
   std::int64_t bytes = 0;
   std::int64_t count = 0;
+  std::string text;  ///< the source line; empty when unknown
   bool operator==(const LineMemory&) const = default;
 };
 
@@ -238,6 +241,45 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
+/// A finding that the project has decided to live with.
+struct Ignored {
+  std::string id;  ///< the finding's
+  std::string code;
+  std::string file;
+  int line = 0;
+  std::string by;  ///< who decided: the settings' file, or a comment and its reason
+  bool operator==(const Ignored&) const = default;
+};
+
+/// Tensor code of the program that never ran, so that nothing is known about it.
+struct NotRun {
+  std::string file;
+  std::string function;  ///< empty: the whole file
+  int line = 0;
+  bool operator==(const NotRun&) const = default;
+};
+
+/// A line of the ledger that costs more (or less) than in the baseline.
+struct Change {
+  std::string kind;  ///< transfer, synchronisation or memory
+  std::string file;
+  int line = 0;
+  std::string what;                  ///< "cpu → cuda:0", "aten::item", "cuda:0"
+  std::int64_t before = 0, now = 0;  ///< times; bytes for memory
+  bool operator==(const Change&) const = default;
+};
+
+/// How a run differs from an earlier one, whose report was kept.
+struct Comparison {
+  std::string file;                      ///< the earlier report's
+  std::vector<std::string> new_ids;      ///< of findings that the earlier run had not
+  std::vector<Ignored> gone;             ///< findings that only the earlier run had
+  std::int64_t known = 0;                ///< findings of both
+  std::vector<Change> more;
+  bool operator==(const Comparison&) const = default;
+  bool is_worse() const { return !new_ids.empty() || !more.empty(); }
+};
+
 constexpr int kReportVersion = 1;
 
 /// Everything one run brought to light.
@@ -250,6 +292,9 @@ struct Report {
   std::vector<Model> models;
   Program program;
   std::vector<std::string> notes;
+  std::vector<Ignored> ignored;
+  std::vector<NotRun> not_run;
+  std::optional<Comparison> baseline;
   bool operator==(const Report&) const = default;
 };
 
@@ -268,6 +313,10 @@ void from_json(const Json& json, LineMemory& memory);
 void from_json(const Json& json, ModelRow& row);
 void from_json(const Json& json, Model& model);
 void from_json(const Json& json, Program& program);
+void from_json(const Json& json, Ignored& ignored);
+void from_json(const Json& json, NotRun& not_run);
+void from_json(const Json& json, Change& change);
+void from_json(const Json& json, Comparison& comparison);
 void from_json(const Json& json, Report& report);
 
 // Writing: every field, always in the same order.
@@ -285,7 +334,15 @@ void to_json(Json& json, const LineMemory& memory);
 void to_json(Json& json, const ModelRow& row);
 void to_json(Json& json, const Model& model);
 void to_json(Json& json, const Program& program);
+void to_json(Json& json, const Ignored& ignored);
+void to_json(Json& json, const NotRun& not_run);
+void to_json(Json& json, const Change& change);
+void to_json(Json& json, const Comparison& comparison);
 void to_json(Json& json, const Report& report);
+
+/// Takes the findings that `report.ignored` names by id out of the report's findings, and completes those entries;
+/// entries that name no finding go.
+void set_ignored_aside(Report& report);
 
 /// Parses JSON as Python writes it: lone surrogates and bytes that are not UTF-8 become U+FFFD. Throws FormatError.
 Json parse_json(std::string_view text);

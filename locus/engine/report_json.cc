@@ -1,5 +1,6 @@
 // The JSON of a whole report: findings, ledger and program, and the forgiving parser that reads what Python wrote.
 // The findings' own fields are in finding.cc.
+#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -14,7 +15,9 @@ using fields::list;
 
 void from_json(const Json& json, Transfer& transfer) {
   Fields(json, "a transfer")("file", transfer.file)("line", transfer.line)("from", transfer.from)("to", transfer.to)(
-      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note)("milliseconds", transfer.milliseconds);
+      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note)("milliseconds",
+                                                                              transfer.milliseconds)(
+      "text", transfer.text);
 }
 
 void to_json(Json& json, const Transfer& transfer) {
@@ -27,11 +30,12 @@ void to_json(Json& json, const Transfer& transfer) {
   json["bytes"] = transfer.bytes;
   json["note"] = transfer.note;
   if (transfer.milliseconds > 0) json["milliseconds"] = transfer.milliseconds;
+  json["text"] = transfer.text;
 }
 
 void from_json(const Json& json, Sync& sync) {
   Fields(json, "a synchronisation")("file", sync.file)("line", sync.line)("kind", sync.kind)("count", sync.count)(
-      "milliseconds", sync.milliseconds);
+      "milliseconds", sync.milliseconds)("text", sync.text);
 }
 
 void to_json(Json& json, const Sync& sync) {
@@ -41,11 +45,12 @@ void to_json(Json& json, const Sync& sync) {
   json["kind"] = sync.kind;
   json["count"] = sync.count;
   if (sync.milliseconds > 0) json["milliseconds"] = sync.milliseconds;
+  json["text"] = sync.text;
 }
 
 void from_json(const Json& json, LineMemory& memory) {
-  Fields(json, "a line's memory")("file", memory.file)("line", memory.line)("bytes", memory.bytes)("count",
-                                                                                                   memory.count);
+  Fields(json, "a line's memory")("file", memory.file)("line", memory.line)("bytes", memory.bytes)(
+      "count", memory.count)("text", memory.text);
 }
 
 void to_json(Json& json, const LineMemory& memory) {
@@ -54,6 +59,7 @@ void to_json(Json& json, const LineMemory& memory) {
   json["line"] = memory.line;
   json["bytes"] = memory.bytes;
   json["count"] = memory.count;
+  json["text"] = memory.text;
 }
 
 void from_json(const Json& json, MemoryTimeline& timeline) {
@@ -155,7 +161,8 @@ void from_json(const Json& json, Report& report) {
                                      std::to_string(report.version) + "; this report is of another Locus");
   }
   fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("models", report.models)(
-      "program", report.program)("notes", report.notes);
+      "program", report.program)("notes", report.notes)("ignored", report.ignored)("not_run", report.not_run)(
+      "baseline", report.baseline);
 
   const auto memory = json.find("memory");
   if (memory == json.end() || memory->is_null()) return;
@@ -182,6 +189,9 @@ void to_json(Json& json, const Report& report) {
   json["models"] = list(report.models);
   json["program"] = report.program;
   json["notes"] = list(report.notes);
+  json["ignored"] = list(report.ignored);
+  json["not_run"] = list(report.not_run);
+  json["baseline"] = fields::or_null(report.baseline);
 }
 
 namespace {

@@ -111,10 +111,67 @@ std::string ledger(const Report& report, const TextOptions& options) {
   return out;
 }
 
+/// What "nothing found" does not speak of: code with tensors that never ran.
+std::string not_run(const Report& report, const TextOptions& options) {
+  if (report.not_run.empty()) return {};
+  constexpr std::size_t kShown = 5;
+  std::string words = "not run, so not checked: ";
+  for (std::size_t i = 0; i < std::min(kShown, report.not_run.size()); ++i) {
+    const engine::NotRun& each = report.not_run[i];
+    const std::string where = place(each.file, each.line, options.directory);
+    words += i == 0 ? "" : ", ";
+    words += each.function.empty() ? place(each.file, 0, options.directory)
+                                   : fmt::format("{}{}({})", clean(each.function), kNoBreak, where);
+  }
+  if (report.not_run.size() > kShown) {
+    words += fmt::format(" and {} more", report.not_run.size() - kShown);
+  }
+  return hanging("note: ", words, options, Tone::kBold);
+}
+
 /// Sums without overflow: a report may say anything.
 std::int64_t add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+
+bool is_known(const Report& report, const engine::Finding& finding) {
+  if (!report.baseline) return false;
+  const auto& fresh = report.baseline->new_ids;
+  return std::find(fresh.begin(), fresh.end(), finding.id) == fresh.end();
+}
+
+/// What is worse than in the baseline, beside the findings, and what is gone.
+std::string baseline(const Report& report, const TextOptions& options) {
+  if (!report.baseline) return {};
+  const engine::Comparison& comparison = *report.baseline;
+  const std::string name = clean(comparison.file);
+  std::vector<Row> rows;
+  for (const engine::Change& each : comparison.more) {
+    const bool memory = each.kind == "memory";
+    const auto amount = [&](std::int64_t value) { return memory ? bytes_text(value) : counted(value, "time"); };
+    const std::string was = each.before > 0 ? "was " + amount(each.before) : "new";
+    rows.push_back({each.line > 0 ? place(each.file, each.line, options.directory) : "in all",
+                    {each.kind + " " + clean(operator_name(each.what)), amount(each.now), was}});
+  }
+  std::string out = table("more than in " + name, std::move(rows), options);
+  for (const engine::Ignored& each : comparison.gone) {
+    const std::string where = each.line > 0 ? " at " + place(each.file, each.line, options.directory) : "";
+    out += hanging("gone: ", clean(each.code) + where, options, Tone::kBold);
+  }
+  return out;
+}
+
+/// The closing words of a run that is compared with an earlier one.
+std::string compared_text(const engine::Comparison& comparison) {
+  const auto fresh = static_cast<std::int64_t>(comparison.new_ids.size());
+  std::string words = fresh > 0 ? counted(fresh, "new finding") : std::string("no new findings");
+  if (!comparison.more.empty()) {
+    const std::size_t lines = comparison.more.size();
+    words += lines == 1 ? std::string(", 1 line costs more") : fmt::format(", {} lines cost more", lines);
+  }
+  return words + fmt::format(" since {} ({} known, {} gone)", clean(comparison.file), comparison.known,
+                             comparison.gone.size());
 }
 
 TextOptions settled(const TextOptions& options) {
@@ -144,16 +201,23 @@ std::string render_summary(const Report& report, const TextOptions& options) {
   std::string size = bytes_text(bytes);
   size.replace(size.find(' '), 1, kNoBreak);
 
+  const auto set_aside = static_cast<std::int64_t>(report.ignored.size());
+  const std::string ignored = set_aside > 0 ? fmt::format(", {} ignored", set_aside) : "";
   std::string words;
+  if (report.baseline) {
+    words = fmt::format("{}{}{}; {} checked; {}", compared_text(*report.baseline), ignored, steps,
+                        counted(program.ops, "op"), seconds);
+    return hanging("locus: ", words, options, Tone::kBold);
+  }
   if (report.findings.empty()) {
-    words = fmt::format("no placement mistakes{} ({} checked, {}, {})", steps, counted(program.ops, "op"),
+    words = fmt::format("no placement mistakes{}{} ({} checked, {}, {})", steps, ignored, counted(program.ops, "op"),
                         counted(transfers, "transfer"), seconds);
     return hanging("locus: ", words, options, Tone::kBold);
   }
   std::string kinds = errors > 0 ? counted(errors, "error") : "";
   if (warnings > 0) kinds += (kinds.empty() ? "" : ", ") + counted(warnings, "warning");
-  words = fmt::format("{} ({}){}, {} checked; {} ({}), {}; {}",
-                      counted(static_cast<std::int64_t>(report.findings.size()), "finding"), kinds, steps,
+  words = fmt::format("{} ({}){}{}, {} checked; {} ({}), {}; {}",
+                      counted(static_cast<std::int64_t>(report.findings.size()), "finding"), kinds, ignored, steps,
                       counted(program.ops, "op"), counted(transfers, "transfer"), size,
                       counted(syncs, "synchronisation"), seconds);
   return hanging("locus: ", words, options, Tone::kBold);
@@ -163,9 +227,10 @@ std::string render_text(const Report& report, const TextOptions& asked) {
   const TextOptions options = settled(asked);
   std::string out;
   for (const engine::Finding& finding : report.findings) {
-    out += render_finding(finding, options, report.program.steps) + "\n";
+    if (!is_known(report, finding)) out += render_finding(finding, options, report.program.steps) + "\n";
   }
   if (options.ledger) out += ledger(report, options);
+  out += baseline(report, options) + not_run(report, options);
   for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
   if (report.program.exit != 0) {
     const std::string words = fmt::format("the program ended with exit status {}", report.program.exit);

@@ -1,6 +1,8 @@
 """Locus: know where every tensor is.
 
 `locus.simulate()` gives a PyTorch program CUDA devices made of software. Importing this package imports no PyTorch.
+
+PYTEST_DONT_REWRITE: with LOCUS_SIMULATE set, the package is there before pytest, which would warn about that.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -18,8 +18,8 @@ from locus.errors import LocusError
 class _TorchWatcher:
     """A finder that finds nothing itself, but has the simulation start when `torch` has been imported."""
 
-    def __init__(self, options: simulation.SimulationOptions):
-        self._options = options
+    def __init__(self, options: simulation.SimulationOptions, then: Callable[[], None] | None = None):
+        self._options, self._then = options, then
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         if name != "torch":
@@ -36,7 +36,7 @@ class _TorchWatcher:
             del loader.exec_module
             execute(module)
             stop_watching(self)
-            _activate_or_exit(self._options)
+            _activate_or_exit(self._options, self._then)
 
         loader.exec_module = exec_module
         return spec
@@ -52,14 +52,14 @@ class _TorchWatcher:
         return None
 
 
-def activate_with_torch(options: simulation.SimulationOptions) -> None:
-    """Gives this process the machine: now if PyTorch is there, else when it has been imported."""
+def activate_with_torch(options: simulation.SimulationOptions, then: Callable[[], None] | None = None) -> None:
+    """Gives this process the machine: now if PyTorch is there, else when it has been imported. Then calls `then`."""
     for finder in [finder for finder in sys.meta_path if isinstance(finder, _TorchWatcher)]:
         stop_watching(finder)
     if "torch" in sys.modules:
-        _activate_or_exit(options)
+        _activate_or_exit(options, then)
     else:
-        sys.meta_path.insert(0, _TorchWatcher(options))
+        sys.meta_path.insert(0, _TorchWatcher(options, then))
 
 
 def stop_watching(finder: _TorchWatcher) -> None:
@@ -68,11 +68,13 @@ def stop_watching(finder: _TorchWatcher) -> None:
         sys.meta_path.remove(finder)
 
 
-def _activate_or_exit(options: simulation.SimulationOptions) -> None:
+def _activate_or_exit(options: simulation.SimulationOptions, then: Callable[[], None] | None = None) -> None:
     # A program that runs without the machine it was promised would give wrong answers: better none.
     try:
         simulation.activate(options)
-        if os.environ.get("LOCUS_CHECK_DIR"):
+        if then is not None:
+            then()
+        elif os.environ.get("LOCUS_CHECK_DIR"):
             from locus import children
 
             children.start_in_child()

@@ -38,10 +38,10 @@ def is_child() -> bool:
 
 
 @contextlib.contextmanager
-def gathering() -> Iterator[str]:
-    """The folder for the processes that this one will start; gone at the end."""
+def gathering(given: str | None = None) -> Iterator[str]:
+    """The folder for the processes that this one will start: the caller's, or one that is gone at the end."""
     before = os.environ.get(FOLDER_VARIABLE)
-    path, owner = tempfile.mkdtemp(prefix="locus-check-"), os.getpid()
+    path, owner = given or tempfile.mkdtemp(prefix="locus-check-"), os.getpid()
     os.environ[FOLDER_VARIABLE] = path
     try:
         yield path
@@ -50,7 +50,7 @@ def gathering() -> Iterator[str]:
             os.environ.pop(FOLDER_VARIABLE, None)
         else:
             os.environ[FOLDER_VARIABLE] = before
-        if os.getpid() == owner:
+        if os.getpid() == owner and given is None:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -72,6 +72,7 @@ def start_in_child() -> None:
     limit = os.environ.get(STEPS_VARIABLE, "")
     session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
     session.start()
+    session.coverage.begin_in_child(folder(), forked=False)
     follow(session)
     atexit.register(write_own)
     with contextlib.suppress(Exception):
@@ -95,10 +96,15 @@ def follow(session: Any) -> None:
     """Keeps up with the check of this process, and with its forks."""
     global _session
     if _session is None:
-        os.register_at_fork(after_in_child=_forked)
+        os.register_at_fork(after_in_parent=_has_forked, after_in_child=_forked)
     _session = session
     for watcher in list(_watchers):
         watcher(session)
+
+
+def _has_forked() -> None:
+    if _session is not None and folder():
+        _session.coverage.count_fork()
 
 
 def _forked() -> None:
@@ -108,6 +114,7 @@ def _forked() -> None:
         return
     _is_child, _is_fork, _has_ended = True, True, False
     _session.bridge.clear_findings()
+    _session.coverage.begin_in_child(folder(), forked=True)
     with contextlib.suppress(Exception):
         from multiprocessing import util
 
@@ -119,6 +126,8 @@ def note_change() -> None:
     """A finding is new: a child's file is written anew, for the child may not live to its end."""
     if _is_child:
         _write_own(final=False)
+    elif _session is not None:
+        _session.tell_ending()
 
 
 def write_own() -> None:
@@ -137,9 +146,11 @@ def _write_own(final: bool) -> None:
     try:
         from locus import ranks
 
+        if final:
+            _session.coverage.leave_word(path)
         if _is_fork and not _session.finding_count() and not ranks.world():
             return  # a worker that did nothing of note
-        report = json.loads(_session.json(0)) if final else _session.so_far()
+        report = json.loads(_session.json(0, finished=False)) if final else _session.so_far()
         ranks.sign(report)
         if _is_fork:  # counted by the parent already, up to the fork
             report.update(transfers=[], syncs=[], memory={})

@@ -7,7 +7,9 @@ Reads source only. Without source nothing is known, and the check goes on.
 from __future__ import annotations
 
 import ast
+import os
 import types
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from locus import places, source, values
@@ -17,6 +19,7 @@ GO_ON = "go-on"
 
 _EXPECTING = {"raises", "assertRaises", "assertRaisesRegex", "assertRaisesRegexp"}
 _SUPPRESSING = {"suppress"}
+_STARTERS = (os.path.join("_pytest", "runner.py"), os.path.join("locus", "runner.py"))
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _TRIES = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
 _MAX_CACHED = 4096
@@ -51,11 +54,19 @@ def find_handler(
     global _asked
     _asked = error
     try:
-        frames = list(places.walk(frame)) if frame is not None else places.frames_here()
+        frames = list(_inside(places.walk(frame))) if frame is not None else places.frames_here()
         users = [one for one in frames if places.is_user_file(one.f_code.co_filename)]
         return _decide(users or places.user_frames(places.frames_here()))
     except Exception:
         return GO_ON, None
+
+
+def _inside(frames: Iterator[types.FrameType]) -> Iterator[types.FrameType]:
+    """Up to what started the program or the test: a handler outside of that is not theirs."""
+    for frame in frames:
+        if frame.f_code.co_filename.endswith(_STARTERS):
+            return
+        yield frame
 
 
 def _decide(frames: list[types.FrameType]) -> tuple[str, places.Location | None]:

@@ -6,6 +6,7 @@ The forms themselves are made in C++ (locus/report), from the report's JSON.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from typing import NamedTuple
 
@@ -60,8 +61,15 @@ def check_writable(option: str, path: str) -> None:
         raise UsageError(f"{option} {path} is a folder. Give the name of a file in it.")
     if not os.path.isdir(folder):
         raise UsageError(f"{option} {path}: there is no folder {folder}. Make it first, or write elsewhere.")
-    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(f"{option} {path} can't be written. Check its permissions, or write elsewhere.")
+    is_new = not os.path.exists(path)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))  # as root, permissions alone say little
+        if is_new:
+            os.unlink(path)
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path} can't be written: {error.strerror}. Check its permissions, or write elsewhere."
+        ) from None
 
 
 def convert(report: bytes, form: str, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
@@ -83,6 +91,38 @@ def write(report: bytes, outputs: list[Output], ledger: bool = False) -> list[st
         except OSError as error:
             problems.append(f"{output.option} {output.path} could not be written: {error.strerror}.")
     return problems
+
+
+def is_failure(report: bytes) -> bool:
+    """Whether a report in JSON has something that nobody decided to live with, beyond its baseline if it has one."""
+    parsed = json.loads(report)
+    compared = parsed.get("baseline")
+    return bool(compared["new"] or compared["more"]) if compared else bool(parsed["findings"])
+
+
+def read_baseline(path: str) -> bytes:
+    """An earlier report, checked as far as that goes without PyTorch."""
+    way_out = "Make one with: locus check --json FILE …"
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        parsed = json.loads(data)
+    except OSError as error:
+        raise UsageError(f"--baseline {path} can't be read: {error.strerror}. {way_out}") from None
+    except ValueError as error:
+        raise UsageError(f"--baseline {path} is not a JSON report: {error}. {way_out}") from None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("findings"), list):
+        raise UsageError(f"--baseline {path} is not a report of Locus. {way_out}")
+    if parsed.get("version") != 1:
+        raise UsageError(f"--baseline {path} is of another version of Locus ({parsed.get('version')!r}). {way_out}")
+    return data
+
+
+def compare(report: bytes, earlier: bytes, name: str) -> bytes:
+    """The report with its comparison to an earlier one."""
+    from locus._load import load_bridge
+
+    return load_bridge().compare_reports(report, earlier, name)
 
 
 def source_root(folder: str) -> str:

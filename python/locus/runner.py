@@ -19,7 +19,8 @@ from locus import overlay
 from locus.errors import UsageError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
+INTERRUPTED = 130
+"""What a shell reports for a program that Ctrl-C ended."""
 
 
 class Target(NamedTuple):

@@ -9,7 +9,9 @@ import os
 import time
 from typing import Any
 
-from locus import reporter
+from locus import ignoring, reporter, source
+from locus.coverage import Coverage
+from locus.settings import Settings
 
 
 class StopAfterSteps(BaseException):
@@ -19,11 +21,25 @@ class StopAfterSteps(BaseException):
 class Session:
     """The check that is under way in this process."""
 
-    def __init__(self, script: str = "", arguments: list[str] | None = None, steps: int | None = None):
+    def __init__(
+        self,
+        script: str = "",
+        arguments: list[str] | None = None,
+        steps: int | None = None,
+        settings: Settings | None = None,
+    ):
         self.script, self.arguments, self.limit = script, list(arguments or []), steps
+        self.settings = settings or Settings()
+        self.ignored_codes: tuple[str, ...] = ()
         self.began = time.perf_counter()
         self.bridge: Any = None
         self.models: Any = None
+        self.ending: Any = None
+        self.coverage = Coverage()
+        self._told = 0
+        self.folder = ""
+        """Where the processes that the program starts leave their reports."""
+        self._base: _Base = _Base()
 
     @property
     def offers(self) -> list[dict[str, Any]] | None:
@@ -34,8 +50,8 @@ class Session:
     def offers(self, kept: list[dict[str, Any]] | None) -> None:
         reporter.offers = kept
 
-    def start(self) -> None:
-        """Begins to watch. The devices must be simulated already."""
+    def start(self, ending: Any = None) -> None:
+        """Begins to watch. The devices must be simulated already. `ending` hears of what is found."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         from locus import hooks, models, ranks
@@ -48,12 +64,21 @@ class Session:
         ranks.install(self)
         if self.limit is not None:
             register_optimizer_step_post_hook(self._count_towards_limit)
+        self.coverage.start(self.bridge)
+        if ending is not None:
+            self.ending = ending
+            ending.note(0)
+            self.bridge.share_counters(ending.companion.counters())
         self.bridge.begin_watching()
         self.bridge.set_policy_state(reporter.COLLECT)
 
     def load(self) -> None:
         """Makes it possible to report what other processes found, without watching this one."""
         self.bridge = reporter.load_bridge()
+
+    def set_policy(self, policy: str) -> None:
+        """What a mistake on this thread does: "collect", or "raise" as without a check."""
+        self.bridge.set_policy_state(reporter.COLLECT if policy == "collect" else reporter.CLOSED)
 
     def stop(self) -> None:
         """Ends the watch on this thread; the program's own threads are done or no longer matter."""
@@ -73,6 +98,12 @@ class Session:
         self.bridge.add_finding(json.dumps(finding), key)
         children.note_change()
 
+    def tell_ending(self) -> None:
+        """Something may be new."""
+        if self.ending is not None and self.bridge.finding_count() > self._told:
+            self._told = self.bridge.finding_count()
+            self.ending.note(self._told)
+
     def safely(self, where: str, step: Any, *arguments: Any) -> Any:
         """Does a step of the check; a fault in it is noted, and the program goes on."""
         try:
@@ -88,53 +119,74 @@ class Session:
         return {finding["reason"] for finding in self.so_far()["findings"]}
 
     def so_far(self) -> dict[str, Any]:
-        """The report as it stands. May be asked for again and again: repeats are counted at the end only."""
-        return json.loads(self.bridge.render_json(self.frame(0, count=False)))
+        """The report as it stands. May be asked for again and again."""
+        return json.loads(self.json(0, finished=False))
 
     def finding_count(self) -> int:
-        """How many root causes have been found so far."""
+        """How many root causes have been found so far, ignored ones included."""
         return self.bridge.finding_count() if self.bridge is not None else 0
 
     def failed(self) -> bool:
         """Whether a mistake could not be recorded at all; it was said on standard error."""
         return self.bridge is not None and self.bridge.fault_said()
 
-    def frame(self, exit_code: int, count: bool = True) -> str:
+    def begin_part(self) -> None:
+        """From here on, findings and the ledger are those of a part of the program: of one test, say."""
+        self.bridge.clear_findings()
+        self.bridge.reset_steps()
+        self.ignored_codes = ()
+        self._base = _Base(self.bridge.calls_seen(), self.bridge.transfers(), self.bridge.synchronisations())
+
+    def part_ops(self) -> int:
+        """Operator calls of this part."""
+        return self.bridge.calls_seen() - self._base.ops
+
+    def _ignored(self) -> ignoring.Verdict:
+        from locus import children
+
+        if children.is_child():
+            return ignoring.Verdict()  # the first process decides, about all of them
+        findings = json.loads(self.bridge.render_json(json.dumps({"version": 1})))["findings"]
+        return ignoring.decide(findings, self.settings, self.ignored_codes)
+
+    def frame(self, exit_code: int, finished: bool = True) -> str:
         """The report without its findings, as JSON for the C++ side."""
         from locus import __version__, facts
 
         bridge = self.bridge
-        if count:
-            bridge.count_repeats()
+        bridge.count_repeats()
         import torch
 
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
+        verdict = self._ignored()
         return json.dumps(
             {
                 "version": 1,
                 "findings": [],
-                "transfers": [_line(entry, "from", "to", "bytes") for entry in bridge.transfers()],
-                "syncs": [_line(entry, "kind") for entry in bridge.synchronisations()],
-                "memory": bridge.memory_report(),
+                "transfers": [_line(entry, "from", "to", "bytes") for entry in self._base.new_transfers(bridge)],
+                "syncs": [_line(entry, "kind") for entry in self._base.new_syncs(bridge)],
+                "memory": _with_text(bridge.memory_report()),
                 "models": self.models.rows() if self.models is not None else [],
                 "program": {
                     "script": self.script,
                     "argv": self.arguments,
                     "exit": exit_code,
                     "steps": bridge.steps(),
-                    "ops": bridge.calls_seen(),
+                    "ops": self.part_ops(),
                     "seconds": round(time.perf_counter() - self.began, 3),
                     "devices": [f"cuda:{number}" for number in range(devices)],
                     "torch": torch.__version__,
                     "locus": __version__,
                 },
-                "notes": [f"a fault inside Locus: {fault}" for fault in facts.faults],
+                "notes": [*verdict.notes, *(f"a fault inside Locus: {fault}" for fault in facts.faults)],
+                "ignored": verdict.ignored,
+                "not_run": self.coverage.not_run() if finished else [],
             }
         )
 
-    def json(self, exit_code: int) -> bytes:
-        """The whole report as JSON, the contract; locus.reports makes the other forms of it. Once a check."""
-        return self.bridge.render_json(self.frame(exit_code))
+    def json(self, exit_code: int, finished: bool = True) -> bytes:
+        """The whole report as JSON, the contract; locus.reports makes the other forms of it."""
+        return self.bridge.render_json(self.frame(exit_code, finished))
 
     def _count_towards_limit(self, *_: Any) -> None:
         # The hook that counts was registered first, so this one sees the step that has just been made.
@@ -142,11 +194,57 @@ class Session:
             raise StopAfterSteps
 
 
+class _Base:
+    """Where a part of the program began: what the counters, which only grow, said then."""
+
+    def __init__(self, ops: int = 0, transfers: list[dict[str, Any]] = (), syncs: list[dict[str, Any]] = ()):
+        self.ops = ops
+        self._transfers, self._syncs = _by_line(transfers), _by_line(syncs)
+
+    def new_transfers(self, bridge: Any) -> list[dict[str, Any]]:
+        return _since(self._transfers, bridge.transfers())
+
+    def new_syncs(self, bridge: Any) -> list[dict[str, Any]]:
+        return _since(self._syncs, bridge.synchronisations())
+
+
+def _key(entry: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(entry[name] for name in ("file", "line", "function", "from", "to", "kind"))
+
+
+def _by_line(entries: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[int, int]]:
+    sums: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for entry in entries:
+        count, size = sums.get(_key(entry), (0, 0))
+        sums[_key(entry)] = count + entry["count"], size + entry["bytes"]
+    return sums
+
+
+def _since(before: dict[tuple[Any, ...], tuple[int, int]], entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not before:
+        return entries
+    named = {_key(entry): entry for entry in entries}
+    new = []
+    for key, (count, size) in _by_line(entries).items():
+        old_count, old_size = before.get(key, (0, 0))
+        if count > old_count:
+            new.append({**named[key], "count": count - old_count, "bytes": size - old_size})
+    return new
+
+
 def _line(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
     line = {"file": entry["file"], "line": entry["line"], "count": entry["count"]}
+    line["text"] = source.line_text(entry["file"], entry["line"]).strip()
     line.update({key: entry[key] for key in keys})
     if "milliseconds" in entry:
         line["milliseconds"] = round(entry["milliseconds"], 3)
     if "kind" not in keys and entry.get("kind"):
         line["note"] = entry["kind"]
     return line
+
+
+def _with_text(memory: dict[str, Any]) -> dict[str, Any]:
+    for device in memory.values():
+        for line in device.get("by_line", ()):
+            line["text"] = source.line_text(line["file"], line["line"]).strip()
+    return memory

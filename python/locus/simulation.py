@@ -48,9 +48,14 @@ class SimulationOptions(NamedTuple):
 
     def describe(self) -> str:
         """The call that makes this machine."""
-        mib, rest = divmod(self.memory_bytes, 1 << 20)
-        memory = str(self.memory_bytes) if rest else repr(f"{mib}MiB" if mib % 1024 else f"{mib // 1024}GiB")
+        memory = self.memory_text()
+        memory = memory if memory.isdecimal() else repr(memory)
         return f"simulate(devices={self.devices}, memory={memory}, rng={self.rng!r})"
+
+    def memory_text(self) -> str:
+        """The memory of each device: "80GiB", or a number of bytes."""
+        mib, rest = divmod(self.memory_bytes, 1 << 20)
+        return str(self.memory_bytes) if rest else f"{mib}MiB" if mib % 1024 else f"{mib // 1024}GiB"
 
 
 _active: SimulationOptions | None = None
@@ -100,12 +105,21 @@ def parse_bytes(text: str) -> int | None:
     return size if 0 < size <= _MAX_BYTES else None
 
 
-def _check_memory(memory: object) -> int:
-    size = None
+def is_memory(memory: object) -> bool:
+    """Whether this says how much memory a device has."""
+    return _memory_bytes(memory) is not None
+
+
+def _memory_bytes(memory: object) -> int | None:
     if isinstance(memory, str):
-        size = parse_bytes(memory)
-    elif isinstance(memory, int) and not isinstance(memory, bool) and 0 < memory <= _MAX_BYTES:
-        size = memory
+        return parse_bytes(memory)
+    if isinstance(memory, int) and not isinstance(memory, bool) and 0 < memory <= _MAX_BYTES:
+        return memory
+    return None
+
+
+def _check_memory(memory: object) -> int:
+    size = _memory_bytes(memory)
     if size is None:
         raise UsageError(
             f'memory={memory!r} is not a size of memory. Use a number with a unit, such as "80GiB", "24GB" or "512MiB".'

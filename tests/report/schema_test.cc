@@ -35,6 +35,13 @@ engine::Report full_report() {
   report.program.argv = {"a"};
   report.program.devices = {"cuda:0"};
   report.notes = {"note"};
+  report.ignored = {{"b2", "LOC020", "train.py", 12, "a comment at train.py:12: read later"}};
+  report.not_run = {{"train.py", "evaluate", 80}, {"model/beam.py", "", 0}};
+  report.baseline = engine::Comparison{.file = "before.json",
+                                       .new_ids = {"a1"},
+                                       .gone = {{"c3", "LOC004", "train.py", 7, ""}},
+                                       .known = 2,
+                                       .more = {{"transfer", "train.py", 30, "cpu → cuda:0", 0, 12}}};
   return report;
 }
 

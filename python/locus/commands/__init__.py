@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-COMMANDS: tuple[str, ...] = ("check", "doctor", "fix", "report", "run")
+COMMANDS: tuple[str, ...] = ("check", "fix", "run", "report", "codes", "doctor")
 """The subcommands, in the order in which the help shows them; each is a module of this package."""

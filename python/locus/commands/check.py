@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
+import tempfile
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from locus import children, ranks, reports, runner, simulation
+from locus import children, endings, ranks, reports, runner, settings, simulation
 from locus.commands import run
 from locus.errors import LocusError, UsageError
 from locus.ranks import launching
+
+_SIGNALS = 128  # exit codes of programs that a signal ended begin here
+_CLOSED_PIPE = 120  # what Python itself ends with when its output can't be written
 
 SUMMARY = "find every tensor that is on the wrong device, in one run"
 
@@ -22,14 +28,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--ledger] [--verify] [--real] [--nproc N] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "[--ledger] [--baseline REPORT] [--verify] [--real] [--nproc N] "
+        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
-    parser.set_defaults(devices=None)
     for action in parser._actions:
         if action.dest == "devices":
-            action.help = "how many CUDA devices, 0 to 64 (default: 2, or one for each rank)"
+            action.help = "how many CUDA devices, 1 to 64 (default: 2, or one for each rank)"
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps, and report")
     reports.add_options(parser, "standard error")
+    parser.add_argument("--baseline", metavar="REPORT", help="fail only on what this earlier JSON report has not")
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
     parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they mend it")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
@@ -44,32 +51,41 @@ class Observed(NamedTuple):
     outputs: list[reports.Output]
     exit: int
     """The program's own exit code; 2 where a mistake could not be recorded."""
-    found: int
-    """How many root causes were found."""
     outcome: Any
     """What came of trying the edits; None where that was not asked for, or where nothing was found."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs and checks the program. 0: nothing found, 1: findings, 2: Locus could not do it, else the program's own."""
-    observed = observe(arguments)
+    return observe(arguments, lambda observed: _report(observed, arguments))
+
+
+def _report(observed: Observed, arguments: argparse.Namespace) -> int:
     write(observed, arguments)
-    return 1 if observed.found else observed.exit
+    if observed.exit == runner.INTERRUPTED:
+        return observed.exit
+    return 1 if reports.is_failure(observed.report) else observed.exit
 
 
-def observe(arguments: argparse.Namespace) -> Observed:
-    """Runs and checks the program; with arguments.verify, runs it again with the edits."""
-    if arguments.devices is None:
-        arguments.devices = str(max(2, int(arguments.nproc))) if (arguments.nproc or "").isdecimal() else "2"
-    options = run.machine(arguments)
+def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) -> int:
+    """Runs and checks the program; with arguments.verify, runs it again with the edits. However the program ends,
+    `finish` gets what was observed, once, and gives the exit code."""
+    project = settings.find()
+    ranks_wanted = int(arguments.nproc) if (arguments.nproc or "").isdecimal() else 0
+    options = run.machine(arguments, project, devices=max(2, ranks_wanted))
+    if options.devices == 0 and not arguments.real:
+        where = f"{project.file}: tool.locus.devices = 0" if arguments.devices is None else "--devices 0"
+        raise UsageError(f"{where} leaves nothing to check: a machine without CUDA has one device only. Use 1 or more.")
     nproc = launching.parse_nproc(arguments.nproc, options.devices)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     outputs = reports.outputs(arguments)
     from locus.session import Session
 
+    earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
     if nproc is not None:
-        return _observe_ranks(nproc, target, arguments, options, limit, outputs)
+        observed = _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier)
+        return finish(observed)
     verifier = None
     if arguments.verify:
         from locus.commands.fix import Verifier
@@ -78,22 +94,64 @@ def observe(arguments: argparse.Namespace) -> Observed:
         verifier = Verifier(
             target, lambda: _prepare_devices(arguments, options), lambda n: Session(target.name, target.arguments, n)
         )
-    _prepare_devices(arguments, options)
-    session = Session(target.name, target.arguments, limit)
+    session = Session(target.name, target.arguments, limit, project)
     session.offers = [] if verifier is not None else None
-    exit_code = run_watched(session, target)
-    report = session.json(exit_code)
-    outcome = None
-    if verifier is not None:
-        try:
-            if exit_code != runner.INTERRUPTED:
+    session.folder = tempfile.mkdtemp(prefix="locus-check-")
+
+    def make(exit_code: int, finished: bool) -> bytes:
+        if finished:
+            ranks.judge(session, session.folder)
+            session.coverage.take_in(session.folder)
+            children.take_in(session.bridge, session.folder)
+        report = session.json(exit_code, finished)
+        return report if earlier is None else reports.compare(report, earlier, arguments.baseline)
+
+    def publish(report: bytes, exit_code: int) -> int:
+        outcome = None
+        if verifier is not None and exit_code < _SIGNALS:  # else somebody waits for the end
+            with endings.interruptible():
                 report, outcome = verifier.verify(session, report)
-        finally:
+        if session.failed() and not session.finding_count():
+            exit_code = 2
+        return finish(Observed(report, outputs, exit_code, outcome))
+
+    ending = endings.Ending(make, publish, session.folder)
+    ending.prepare()
+    try:
+        return _run_to_its_end(target, arguments, options, session, ending)
+    finally:
+        if verifier is not None:
             verifier.close()
-    found = session.finding_count()
-    if session.failed() and not found:
-        exit_code = 2
-    return Observed(report, outputs, exit_code, found, outcome)
+
+
+def _run_to_its_end(
+    target: runner.Target,
+    arguments: argparse.Namespace,
+    options: simulation.SimulationOptions,
+    session: Any,
+    ending: endings.Ending,
+) -> int:
+    from locus.session import StopAfterSteps
+
+    try:
+        _prepare_devices(arguments, options)
+        session.start(ending)
+        with children.gathering(session.folder):
+            children.follow(session)
+            try:
+                exit_code = runner.run(target, ends_quietly=StopAfterSteps)
+            finally:
+                children.write_own()  # of a child that comes out here; nothing in the program itself
+    except LocusError:
+        ending.discard()  # nothing ran: there is nothing to report
+        raise
+    except SystemExit as stop:
+        exit_code = _exit_code(stop)
+    session.stop()
+    flushed = _flush()
+    if children.is_child():
+        raise SystemExit(exit_code)  # forked by the program, and come out here: the parent reports
+    return ending.finish(flushed or exit_code)
 
 
 def run_watched(session: Any, target: runner.Target) -> int:
@@ -124,8 +182,10 @@ def _observe_ranks(
     target: runner.Target,
     arguments: argparse.Namespace,
     options: simulation.SimulationOptions,
+    project: settings.Settings,
     limit: int | None,
     outputs: list[reports.Output],
+    earlier: bytes | None,
 ) -> Observed:
     """Starts the ranks, each of which checks itself, and makes one report of theirs."""
     from locus.session import Session
@@ -141,7 +201,7 @@ def _observe_ranks(
     os.environ.update(options.to_environment())
     if limit is not None:
         os.environ[children.STEPS_VARIABLE] = str(limit)
-    session = Session(target.name, target.arguments)
+    session = Session(target.name, target.arguments, settings=project)
     with children.gathering() as folder:
         exit_code, codes = launching.launch(nproc, target)
         _flush()
@@ -150,8 +210,10 @@ def _observe_ranks(
         session.load()
         ranks.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-    observed = Observed(session.json(exit_code), outputs, exit_code, session.finding_count(), None)
-    if not observed.found and exit_code == 0 and not ranks.joined(session):
+    report = session.json(exit_code)
+    report = report if earlier is None else reports.compare(report, earlier, arguments.baseline)
+    observed = Observed(report, outputs, exit_code, None)
+    if not session.finding_count() and exit_code == 0 and not ranks.joined(session):
         write(observed, arguments)
         raise UsageError(
             f"--nproc {nproc}: no rank has called torch.distributed.init_process_group(), so {nproc} copies of the "
@@ -193,12 +255,20 @@ def _exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def _flush() -> None:
+def _flush() -> int:
+    """What the program has printed goes out before the report; Python's own exit code where nobody reads it any more."""
+    failed = 0
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
-            continue  # a closed pipe; the report may still reach its file
+        except (OSError, ValueError, AttributeError):
+            failed = _CLOSED_PIPE if stream is sys.stdout else failed
+    if failed:  # or Python would try again at its end, and complain
+        with contextlib.suppress(OSError):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.close(nothing)
+    return failed
 
 
 def write(observed: Observed, arguments: argparse.Namespace) -> None:
@@ -211,12 +281,14 @@ def write(observed: Observed, arguments: argparse.Namespace) -> None:
 
 
 def _show(report: bytes, arguments: argparse.Namespace) -> None:
-    terminal = sys.stderr.isatty()
+    """On standard error as it was when the check began, whatever the program has put in its place."""
+    try:
+        terminal = os.isatty(2)
+    except OSError:
+        terminal = False
     color = terminal and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-    data = reports.convert(report, arguments.format, color, width, arguments.ledger)
-    try:
-        sys.stderr.buffer.write(data)
-        sys.stderr.flush()
-    except (OSError, AttributeError):
-        os.write(2, data)
+    data = memoryview(reports.convert(report, arguments.format, color, width, arguments.ledger))
+    with contextlib.suppress(OSError):  # nobody reads it
+        while data:
+            data = data[os.write(2, data) :]

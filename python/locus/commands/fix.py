@@ -39,11 +39,16 @@ def execute(arguments: argparse.Namespace) -> int:
     from locus.commands import check
 
     arguments.verify = True
-    observed = check.observe(arguments)
+    return check.observe(arguments, lambda observed: _finish(observed, arguments))
+
+
+def _finish(observed: Any, arguments: argparse.Namespace) -> int:
+    from locus.commands import check
+
     outcome = observed.outcome
-    if outcome is None:  # nothing was found, or the run was interrupted
+    if outcome is None:  # nothing was found, or the program was stopped
         check.write(observed, arguments)
-        return 1 if observed.found else observed.exit
+        return 1 if reports.is_failure(observed.report) and observed.exit != runner.INTERRUPTED else observed.exit
     written = _apply(outcome) if arguments.apply else []
     if arguments.format == "text":
         reports.write(observed.report, [output for output in observed.outputs if output.option != "-o"])
@@ -94,7 +99,8 @@ def _run_again(target: runner.Target, session: Any) -> dict[str, Any]:
 
     session.offers = []
     exit_code = check.run_watched(session, target)
-    return {"report": json.loads(session.json(exit_code)), "exit": exit_code, "offers": session.offers}
+    report = json.loads(session.json(exit_code, finished=False))
+    return {"report": report, "exit": exit_code, "offers": session.offers}
 
 
 def _apply(outcome: Any) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 
-from locus import runner, simulation
+from locus import runner, settings, simulation
 from locus.errors import UsageError
 
 SUMMARY = "run a program on a machine with simulated CUDA devices"
@@ -19,15 +19,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus run [--devices N] [--memory SIZE] [--rng device|cpu] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
-    parser.add_argument("--devices", metavar="N", default="1", help="how many CUDA devices, 0 to 64 (default: 1)")
+    parser.add_argument("--devices", metavar="N", help="how many CUDA devices, 0 to 64 (default: 1)")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        default=simulation.DEFAULT_MEMORY,
         help="memory of each device, such as 24GB (default: 80GiB)",
     )
     parser.add_argument(
-        "--rng", metavar="device|cpu", default="device", help="random numbers: each device its own, or all the CPU's"
+        "--rng", metavar="device|cpu", help="random numbers: each device its own, or all the CPU's"
     )
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
@@ -38,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program; its exit code."""
-    options = machine(arguments)
+    options = machine(arguments, settings.find())
     program = target(arguments)
     os.environ.update(options.to_environment())
     from locus import _startup  # reads the environment; the machine is there when the program imports PyTorch
@@ -47,22 +46,29 @@ def execute(arguments: argparse.Namespace) -> int:
     return runner.run(program)
 
 
-def machine(arguments: argparse.Namespace) -> simulation.SimulationOptions:
-    """The machine that the options describe."""
-    text = arguments.devices.strip()
-    if not text.isdecimal() or int(text) > simulation.MAX_DEVICES:
+def machine(
+    arguments: argparse.Namespace, project: settings.Settings, devices: int = 1
+) -> simulation.SimulationOptions:
+    """The machine that the options describe, else the project's settings, else one with that many devices."""
+    text = arguments.devices
+    if text is not None and (not text.strip().isdecimal() or int(text) > simulation.MAX_DEVICES):
         raise UsageError(
             f"--devices {arguments.devices} is not a number of devices. "
             f"Use a whole number from 0 to {simulation.MAX_DEVICES}."
         )
-    if simulation.parse_bytes(arguments.memory) is None:
+    if arguments.memory is not None and simulation.parse_bytes(arguments.memory) is None:
         raise UsageError(
             f"--memory {arguments.memory} is not a size of memory. "
             "Use a number with a unit, such as 80GiB, 24GB or 512MiB."
         )
-    if arguments.rng not in ("device", "cpu"):
+    if arguments.rng not in (None, "device", "cpu"):
         raise UsageError(f"--rng {arguments.rng} is not known. Use device or cpu.")
-    return simulation.check_options(int(text), arguments.memory, arguments.rng)
+    if text is not None:
+        devices = int(text)
+    elif project.devices is not None:
+        devices = project.devices
+    memory = arguments.memory or project.memory or simulation.DEFAULT_MEMORY
+    return simulation.check_options(devices, memory, arguments.rng or project.rng or "device")
 
 
 def target(arguments: argparse.Namespace) -> runner.Target:

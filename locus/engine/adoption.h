@@ -1,0 +1,13 @@
+// How a project with findings of old adopts a checker: comparing a run with the report of an earlier one.
+#pragma once
+
+#include <string>
+
+#include "locus/engine/finding.h"
+
+namespace locus::engine {
+
+/// What `now` has that `before` had not, and the other way round. `file` is the earlier report's name, for people.
+Comparison compare(const Report& before, const Report& now, std::string file);
+
+}  // namespace locus::engine

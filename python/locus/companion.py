@@ -1,0 +1,167 @@
+"""A small process beside a checked program: shows how far it is, and speaks for it when it is killed.
+
+It is no child of the program (os.wait() does not see it), no thread of it, and keeps none of its files open but
+standard error. It ends when the program does. Where it can't be started, there is no progress line, and that is all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import select
+import shutil
+import signal
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+_SIZE = 4096
+_COUNTERS = struct.Struct("=QQQ")  # steps, operator calls, findings; the bridge writes the first two
+_QUIET = 1.0  # seconds before the line shows
+_EVERY = 0.5
+
+
+class Companion:
+    """The program's side."""
+
+    def __init__(self, show: bool, last_words: Callable[[], None]):
+        self._last_words, self._show = last_words, show
+        self._page: mmap.mmap | None = None
+        self._tell = self._told = -1
+
+    def start(self) -> None:
+        """Starts the process, before the program runs."""
+        with contextlib.suppress(OSError, AttributeError):  # no fork, no pidfd: no companion
+            self._page = mmap.mmap(-1, _SIZE)
+            program = os.pidfd_open(os.getpid())
+            hear, self._tell = os.pipe()
+            self._told, answer = os.pipe()
+            child = os.fork()
+            if child == 0:
+                self._become(program, hear, answer)
+            for descriptor in (program, hear, answer):
+                os.close(descriptor)
+            os.waitpid(child, 0)
+            os.register_at_fork(after_in_child=self._close)
+
+    def counters(self) -> int:
+        """The address that the bridge may write its counters to; 0: there is none."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(self._page)) if self._page is not None else 0
+
+    def count_findings(self, count: int) -> None:
+        """Says how many have been found."""
+        if self._page is not None:
+            struct.pack_into("=Q", self._page, 16, count)
+
+    def end(self) -> None:
+        """The program is about to say its last words itself; returns when the line has gone."""
+        if self._tell < 0:
+            return
+        with contextlib.suppress(OSError):
+            os.write(self._tell, b"!")
+            select.select([self._told], [], [], 2.0)
+        self._close()
+
+    def _close(self) -> None:
+        for descriptor in (self._tell, self._told):
+            with contextlib.suppress(OSError):
+                if descriptor >= 0:
+                    os.close(descriptor)
+        self._tell = self._told = -1
+
+    # --- The companion's side ---
+
+    def _become(self, program: int, hear: int, answer: int) -> NoReturn:
+        try:
+            if os.fork() == 0:
+                os.setsid()
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+                    signal.signal(number, signal.SIG_IGN)
+                _keep_only(2, program, hear, answer)
+                self._watch(program, hear)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+
+    def _watch(self, program: int, hear: int) -> None:
+        line = Line() if self._show else None
+        began = time.monotonic()
+        while True:
+            ready, _, _ = select.select([program, hear], [], [], _EVERY if line is not None else None)
+            if ready:
+                break
+            if line is not None and time.monotonic() - began >= _QUIET:
+                line.draw(_words(*_COUNTERS.unpack_from(self._page), time.monotonic() - began))
+        if line is not None:
+            line.erase()
+        if hear in ready and os.read(hear, 1):
+            return
+        self._last_words()
+
+
+def _words(steps: int, ops: int, findings: int, seconds: float) -> str:
+    found = f"{findings:,} finding{'' if findings == 1 else 's'}"
+    return f"locus: {steps:,} step{'' if steps == 1 else 's'}, {ops:,} ops, {found}, {seconds:.0f} s"
+
+
+def _keep_only(*kept: int) -> None:
+    """Closes what was inherited; nobody who waits for the program's output is to wait for this process."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
+    first = 0
+    for last in [*sorted({0, 1, *kept}), 1 << 16]:
+        if first < last:  # an empty range is every descriptor, to some systems
+            os.closerange(first, last)
+        first = last + 1
+
+
+class Line:
+    """The last row of the terminal, kept out of the program's way: its output scrolls in the rows above.
+
+    What the program writes is never touched, and every change is one write, so that nothing comes in between.
+    """
+
+    def __init__(self, descriptor: int = 2):
+        self._descriptor = descriptor
+        self._rows = 0
+
+    def draw(self, words: str) -> None:
+        columns, rows = _size(self._descriptor)
+        if rows < 4 or columns < 20:
+            return self.erase()
+        text = ""
+        if rows != self._rows:
+            # One row down and up again: the program's row must not be the last one.
+            text += f"\x1bD\x1b7\x1b[1;{rows - 1}r\x1b8\x1b[1A"
+            self._rows = rows
+        self._write(f"{text}\x1b7\x1b[{rows};1H\x1b[2K{words[: columns - 1]}\x1b8")
+
+    def erase(self) -> None:
+        """Gives the row back."""
+        if self._rows:
+            self._write(f"\x1b7\x1b[r\x1b[{self._rows};1H\x1b[2K\x1b8")
+            self._rows = 0
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, text.encode())
+
+
+def _size(descriptor: int) -> tuple[int, int]:
+    try:
+        return tuple(os.get_terminal_size(descriptor))
+    except OSError:
+        return 0, 0
+
+
+def wants_line(environment: Any = os.environ) -> bool:
+    """Whether a person looks on: standard error is a terminal that can do more than print."""
+    try:
+        terminal = os.isatty(2)
+    except OSError:
+        return False
+    return terminal and environment.get("TERM", "dumb") not in ("", "dumb") and shutil.get_terminal_size().lines >= 4

@@ -1,0 +1,139 @@
+"""One report, however the program ends: by itself, Ctrl-C, SIGTERM, os._exit(), or killed without a word.
+
+The program sees none of it: its signals, exit codes and children stay what they are under Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from locus.companion import Companion, wants_line
+
+_SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends what is done in here, and only that."""
+    before: Any = None
+    with contextlib.suppress(ValueError):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        with contextlib.suppress(ValueError, TypeError):
+            signal.signal(signal.SIGINT, before)
+
+
+class Ending:
+    """Sees to it that the report of a session is made exactly once. `make` gives it for an exit code, finished or
+    so far; `publish` writes it and gives the exit code of the check."""
+
+    def __init__(self, make: Callable[[int, bool], bytes], publish: Callable[[bytes, int], int], folder: str = ""):
+        self._make, self._publish, self._folder = make, publish, folder
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._done = False
+        self._noted = self._note_took = 0.0
+        self._notes = ""
+        self.companion = Companion(wants_line(), self._speak_for_the_dead)
+
+    def prepare(self) -> None:
+        """Before the program runs, and before PyTorch is there."""
+        descriptor, self._notes = tempfile.mkstemp(prefix="locus-", suffix=".json")
+        os.close(descriptor)
+        self.companion.start()
+        if threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(ValueError, OSError):
+                if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                    signal.signal(signal.SIGTERM, self._terminated)
+        original = os._exit
+
+        @functools.wraps(original)
+        def leave(status: int) -> None:
+            if self._is_mine():
+                status = self.finish(status & 0xFF)
+            else:
+                from locus import children
+
+                children.write_own()  # a forked child; it has no other end
+            original(status)
+
+        os._exit = leave
+
+    def note(self, findings: int) -> None:
+        """Something was found: writes down what is known so far."""
+        if not self._is_mine() or self._done:
+            return
+        self.companion.count_findings(findings)
+        now = time.monotonic()
+        if not self._notes or now - self._noted < _SHARE * self._note_took:
+            return
+        with contextlib.suppress(OSError):
+            with open(self._notes + "~", "wb") as file:
+                file.write(self._make(0, False))
+            os.replace(self._notes + "~", self._notes)
+        self._noted = time.monotonic()
+        self._note_took = self._noted - now
+
+    def finish(self, exit_code: int) -> int:
+        """Reports, the first time; the check's exit code. A child that the program forked leaves that to it."""
+        if not self._is_mine():
+            return exit_code
+        with self._lock:
+            if self._done:
+                return exit_code
+            self._done = True
+        before: Any = None
+        with contextlib.suppress(ValueError):  # not the main thread
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cost the report
+        try:
+            self.companion.end()
+            return self._publish(self._make(exit_code, True), exit_code)
+        finally:
+            self.discard()
+            with contextlib.suppress(ValueError, TypeError):
+                signal.signal(signal.SIGINT, before)
+
+    def discard(self) -> None:
+        """There is nothing to report any more."""
+        self._done = True
+        self.companion.end()
+        for path in (self._notes, self._notes + "~"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        if self._folder:  # what the program's children wrote
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _is_mine(self) -> bool:
+        return os.getpid() == self._process
+
+    def _terminated(self, number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if self._is_mine():
+            self.finish(128 + number)
+        os.kill(os.getpid(), number)  # ends as it would have: by the signal
+
+    def _speak_for_the_dead(self) -> None:
+        """In the companion: the program was killed."""
+        try:
+            with open(self._notes, "rb") as file:
+                report = file.read()
+            if report:
+                words = json.loads(report)
+                words["notes"].append("the program was killed before its end; this is what was known by then")
+                self._publish(json.dumps(words).encode(), 128 + signal.SIGKILL)
+        finally:
+            self.discard()

@@ -1,0 +1,80 @@
+"""A check covers the processes that a program starts: their findings are in its report, what they ran has run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+LOCUS = Path(__file__).parents[1] / "check" / "run_check.py"
+
+PROGRAM = """
+import multiprocessing as mp
+import subprocess
+import sys
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return scaled(torch.tensor([float(index)]))
+
+
+def scaled(x):
+    return x * torch.tensor([2.0])
+
+
+def never(x):
+    return torch.relu(x)
+
+
+def work(device):
+    x = torch.ones(2, device=device) + torch.ones(2)
+    print("worked", x.sum().item(), flush=True)
+
+
+if __name__ == "__main__":
+    print(sorted(float(b.sum()) for b in DataLoader(Numbers(), batch_size=2, num_workers=1)), flush=True)
+    for method in {methods}:
+        worker = mp.get_context(method).Process(target=work, args=("cuda:1",))
+        worker.start()
+        worker.join()
+        print(method, worker.exitcode, flush=True)
+    code = "import torch; torch.ones(3, device='cuda') * torch.ones(3)  # locus: ignore[LOC004] on purpose"
+    if {subprocess}:
+        print("subprocess", subprocess.run([sys.executable, "-c", code]).returncode)
+"""
+
+
+def check(program, tmp_path, methods, other=False):
+    (tmp_path / "prog.py").write_text(PROGRAM.replace("{methods}", repr(methods)).replace("{subprocess}", repr(other)))
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    return result, json.loads((tmp_path / "report.json").read_text())
+
+
+def test_forked_workers(program, tmp_path):
+    result, report = check(program, tmp_path, ["fork"])
+    assert result.code == 1 and result.stdout.splitlines() == ["[2.0, 10.0]", "worked 4.0", "fork 0"], result.describe()
+    assert [(f["code"], f["cause"]["function"]) for f in report["findings"]] == [("LOC004", "work")]
+    assert [each["function"] for each in report["not_run"]] == ["never"], result.describe()
+    assert result.stderr.count("error[LOC004]") == 1 and result.stderr.count("locus: ") == 1, result.describe()
+
+
+@pytest.mark.parametrize("methods, other", [(["spawn", "forkserver"], False), ([], True)])
+def test_fresh_processes(program, tmp_path, methods, other):
+    result, report = check(program, tmp_path, methods, other)
+    lines = ["[2.0, 10.0]"]
+    for method in methods:
+        lines += ["worked 4.0", f"{method} 0"]
+    assert result.stdout.splitlines() == lines + ["subprocess 0"] * other, result.describe()
+    if methods:
+        assert [(f["code"], f["count"]) for f in report["findings"]] == [("LOC004", 2)], result.describe()
+        claimed = [each["function"] for each in report["not_run"]]
+        assert claimed in ([], ["never"]), result.describe()  # nothing, where a process has not said what it ran
+    else:
+        assert report["program"]["exit"] == 0 and result.code in (0, 1), result.describe()
+        assert len(report["findings"]) + len(report["ignored"]) == 1, result.describe()
