@@ -59,7 +59,10 @@ void set_policy_state(PolicyState state) {
   if (on_real_devices()) follow_memory(state != kClosed);
   if (state > static_cast<PolicyState>(Policy::kRaise)) g_judging.store(true);
   if (state == kClosed || state == static_cast<PolicyState>(Policy::kCollect)) {
-    if (ThreadLocalPythonObjects::contains(kKey)) ThreadLocalPythonObjects::erase(kKey);
+    // Not erased: before PyTorch 2.12 there is no way to.
+    if (ThreadLocalPythonObjects::contains(kKey)) {
+      ThreadLocalPythonObjects::set(kKey, marks()[static_cast<size_t>(Policy::kCollect)]);
+    }
   } else {
     ThreadLocalPythonObjects::set(kKey, marks()[state]);
   }
