@@ -233,7 +233,7 @@ void raise_violation(const Call& call, const Violation& violation) {
     case Violation::Kind::kIndex:
       TORCH_CHECK(false, "indices should be either on cpu or on the same device as the indexed tensor (", violation.device, ")");
     case Violation::Kind::kMustBeCpu:
-      TORCH_CHECK(false, "'lengths' argument should be a 1D CPU int64 tensor, but got ", odd.dim(), "D ", odd.device(), " ",
+      TORCH_CHECK(false, "'lengths' argument should be a 1D CPU int64 tensor, but got ", std::to_string(odd.dim()), "D ", odd.device(), " ",
                   odd.scalar_type(), " tensor");
     case Violation::Kind::kGenerator:
       TORCH_CHECK(false, "Expected a '", type_name(violation.device), "' device type for generator but found '",

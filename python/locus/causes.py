@@ -38,7 +38,7 @@ def of_value(
     only_sure: bool,
 ) -> Cause | None:
     """The line on a value's trail where it should have been moved; `only_sure`: no guess, the text must say it."""
-    links = [link for link in _until_moved(trail.links)]
+    links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
     link = next((link for link in links if _is_lost_at(link)), None)
     if link is None and only_sure:
         return None
@@ -89,6 +89,11 @@ def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -
 def place_of(link: trails.Link) -> places.Location:
     """The LOC of a link."""
     return location_of(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
+
+
+def _is_owner(node: ast.AST) -> bool:
+    """`return self`: the object that holds the tensor, which its own .to() can't move again."""
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _where_gathered(steps: list[histories.Step]) -> Cause | None:

@@ -203,6 +203,8 @@ class _Case:
 
     def stem(self, node: ast.AST, frame: types.FrameType, facts: dict[str, Any], way: trails.Trail | None) -> Any:
         """The tensor that decided where an operand is, where that is another one: it is the one to be blamed."""
+        if isinstance(node, ast.Attribute) and node.attr == "grad":
+            return None  # a gradient is a tensor of its own, not its parameter
         if way is not None and way.leaders:
             return way.leaders[0][0]
         if way is not None and way.held and facts["odd"]:

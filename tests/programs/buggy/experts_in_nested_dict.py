@@ -9,7 +9,7 @@ class Adapters(nn.Module):
     def __init__(self, languages: List[str], width: int):
         super().__init__()
         self.shared = nn.Linear(width, width)
-        self.experts: Dict[str, List[nn.Module]] = {}
+        self.experts: Dict[str, List[nn.Module]] = {}  # ALSO: 1
         for language in languages:
             self.experts[language] = [nn.Linear(width, 2 * width), nn.Linear(2 * width, width)]  # BUG: plain-container culprit=adapters.experts["en"][0].weight
 
