@@ -223,6 +223,9 @@ class HostCall {
       device->set_sizes_and_strides(host->sizes(), host->strides());
       device->set_storage_offset(host->storage_offset());
     }
+    // Some kernels leave a result conjugated: the bits are the conjugate's, and the flag says so.
+    if (device->is_conj() != host->is_conj()) device->_set_conj(host->is_conj());
+    if (device->is_neg() != host->is_neg()) device->_set_neg(host->is_neg());
   }
 
   void bring_to_device(IValue& value) {
