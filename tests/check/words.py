@@ -104,7 +104,7 @@ def replicas():
 
 
 def indices():
-    table = torch.ones(5, 3)
+    table = torch.ones(5, 3, device="cpu")
     return table[torch.tensor([0, 1], device="cuda:0")]
 
 
