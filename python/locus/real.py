@@ -6,7 +6,6 @@ Also notes the waits that no operator shows: torch.cuda.synchronize() and the sy
 from __future__ import annotations
 
 import functools
-import os
 import time
 from typing import Any
 
@@ -39,16 +38,9 @@ def start() -> Any:
     return bridge
 
 
-def device_count() -> int:
-    """How many devices the program sees."""
-    import torch
-
-    return torch.cuda.device_count()
-
-
 def _watch_waits(bridge: Any) -> None:
     global _installed
-    if _installed or os.environ.get("LOCUS_WATCH_WAITS") == "0":
+    if _installed:
         return
     _installed = True
     import torch
