@@ -9,10 +9,6 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
-#include <memory>
-#include <mutex>
-#include <unordered_map>
-
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/real.h"
@@ -36,26 +32,8 @@ std::atomic<uint64_t> g_calls{0};
 std::atomic<SharedCounters*> g_shared{nullptr};
 constexpr uint64_t kShareEvery = 1024;  // calls
 
-/// What was decided about a broken rule when it was first met.
-struct Verdict {
-  std::atomic<int64_t> count{0};
-  bool raise = false;
-  Device device{c10::kCPU};
-};
-std::mutex g_verdict_mutex;
-std::unordered_map<uint64_t, std::shared_ptr<Verdict>>& verdicts() {
-  static auto* map = new std::unordered_map<uint64_t, std::shared_ptr<Verdict>>;
-  return *map;
-}
-constexpr size_t kMaxVerdicts = 20000;  // beyond that a program is beyond listing; repeats share one verdict
-
-thread_local bool t_reporting = false;
 /// How many composites of a real card's are under way on this thread, whose parts come to the door.
 thread_local int t_composites = 0;
-struct ReportingScope {
-  ReportingScope() { t_reporting = true; }
-  ~ReportingScope() { t_reporting = false; }
-};
 
 OriginId origin_of_tensor(const Tensor& t) {
   return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;
@@ -72,22 +50,6 @@ uint64_t key_of(const Call& call, const Violation& violation, engine::SiteId sit
                       static_cast<uint64_t>(t.device().index() + 1));
   }
   return engine::mix(key ^ (uint64_t{static_cast<uint8_t>(violation.device.index())} << 8));
-}
-
-std::shared_ptr<Verdict> find_verdict(uint64_t key) {
-  std::lock_guard<std::mutex> lock(g_verdict_mutex);
-  const auto found = verdicts().find(key);
-  return found != verdicts().end() ? found->second : nullptr;
-}
-
-std::shared_ptr<Verdict> add_verdict(uint64_t key, bool raise, Device device) {
-  std::lock_guard<std::mutex> lock(g_verdict_mutex);
-  if (verdicts().size() >= kMaxVerdicts) key = 0;
-  auto& place = verdicts()[key];
-  if (place == nullptr) place = std::make_shared<Verdict>();
-  place->raise = raise;
-  place->device = device;
-  return place;
 }
 
 /// Puts a tensor into an argument. Lists are made anew: the caller's must not change.
@@ -415,36 +377,6 @@ void publish_counters() {
 }
 
 uint64_t calls_seen() { return g_calls.load(); }
-
-std::vector<std::pair<uint64_t, int64_t>> take_repeats() {
-  std::lock_guard<std::mutex> lock(g_verdict_mutex);
-  std::vector<std::pair<uint64_t, int64_t>> all;
-  for (const auto& [key, verdict] : verdicts()) {
-    const int64_t repeats = verdict->count.load() - 1;
-    if (repeats <= 0) continue;
-    verdict->count.fetch_sub(repeats);
-    all.emplace_back(key, repeats);
-  }
-  return all;
-}
-
-void forget_verdicts() {
-  std::lock_guard<std::mutex> lock(g_verdict_mutex);
-  verdicts().clear();
-}
-
-Decision decide(uint64_t key, const Decision& meanwhile, const std::function<Decision(uint64_t key)>& ask) {
-  if (t_reporting) return meanwhile;
-  key = engine::mix(key ^ static_cast<uint64_t>(policy()));
-  std::shared_ptr<Verdict> verdict = find_verdict(key);  // another thread may forget it meanwhile
-  if (verdict == nullptr) {
-    const ReportingScope reporting;
-    const Decision decision = ask(key);
-    verdict = add_verdict(key, decision.raise, decision.device);
-  }
-  verdict->count.fetch_add(1, std::memory_order_relaxed);
-  return {verdict->raise, verdict->device};
-}
 
 void report_and_move(const Call& call, const Violation& violation) {
   if (policy() == Policy::kRaise) return;  // the kernel raises, in the operator's own words

@@ -2,19 +2,14 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 
 #include "locus/bridge/check.h"
-#include "locus/bridge/findings.h"
+#include "locus/bridge/verdicts.h"
 
 namespace locus::bridge {
 
 /// Registers the door's kernel; done once, at the first check. set_policy_state() opens the door for a thread.
 void install_door();
-
-/// What to do about the mistake with this key: `ask` decides the first time, later ones are counted. Under another
-/// policy a mistake is another one. While a mistake is being reported on this thread, `meanwhile` is the answer.
-Decision decide(uint64_t key, const Decision& meanwhile, const std::function<Decision(uint64_t key)>& ask);
 
 /// Records the broken rule as a finding (the first time through Python), then moves the odd operands where they
 /// should be, with a differentiable copy where autograd is on, or raises where the program means to catch it.
@@ -32,9 +27,5 @@ void publish_counters();
 
 /// Operator calls that the door has seen.
 uint64_t calls_seen();
-/// How often each distinct broken rule was met again since the last time this was asked: its key, its count.
-std::vector<std::pair<uint64_t, int64_t>> take_repeats();
-/// Forgets what was decided and counted: the next broken rule is reported as if it were the first.
-void forget_verdicts();
 
 }  // namespace locus::bridge
