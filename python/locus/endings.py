@@ -37,6 +37,25 @@ def interruptible() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
+def _keep_out_of_children(handler: Callable[[int, Any], None]) -> None:
+    """A forked child dies of SIGTERM at once, as it would have. Python drops a signal that is handled in Python and
+    comes while a process forks; so it is held back until the child has its own way to take it."""
+    masks = threading.local()
+
+    def hold() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def release_in_child() -> None:
+        if signal.getsignal(signal.SIGTERM) == handler:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_in_child)
+
+
 class Ending:
     """Sees to it that the report of a session is made exactly once. `make` gives it for an exit code, finished or
     so far; `publish` writes it and gives the exit code of the check."""
@@ -59,6 +78,7 @@ class Ending:
             with contextlib.suppress(ValueError, OSError):
                 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                     signal.signal(signal.SIGTERM, self._terminated)
+                    _keep_out_of_children(self._terminated)
         original = os._exit
 
         @functools.wraps(original)
