@@ -16,9 +16,9 @@ import json
 import sys
 import time
 
-import placement
+from locus.ground_truth.cases import prepare
 
-torch = placement.prepare()
+torch = prepare()
 
 import locus
 

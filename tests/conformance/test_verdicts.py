@@ -10,12 +10,13 @@ import figures
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
+DATA = HERE.parent / "data"
+FIRST, SECOND = "placement_h200_torch2.11.json.gz", "placement_more_h200_torch2.11.json.gz"
 
 
-def run(script, *arguments):
-    done = subprocess.run(
-        [sys.executable, str(HERE / script), *arguments], capture_output=True, text=True, timeout=900, check=False
-    )
+def run(table, *arguments):
+    command = [sys.executable, str(HERE / "verdicts.py"), str(DATA / table), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -36,18 +37,18 @@ def judge(title, result, record_property, keep=True):
 
 
 def test_first_table(record_property):
-    result = run("verdicts.py")
+    result = run(FIRST)
     assert result["matched"] >= 4800, "the table's samples are no longer those of the installed PyTorch"
     judge("plain calls", result, record_property)
 
 
 def test_second_table_in_part(record_property):
-    judge("other calls (one entry in ten)", run("placement_check.py", "10"), record_property, keep=False)
+    judge("other calls (one entry in ten)", run(SECOND, "10"), record_property, keep=False)
 
 
 @pytest.mark.slow
 def test_second_table(record_property):
-    result = run("placement_check.py")
+    result = run(SECOND)
     assert result["matched"] >= 17_000, "the table's samples are no longer those of the installed PyTorch"
     judge("other calls", result, record_property)
     for listed, found in ((differences.VERDICTS, result["different"]), (differences.WORDS, result["words"])):
