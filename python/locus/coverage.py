@@ -133,12 +133,14 @@ class Coverage:
     def _files(self) -> list[dict[str, Any]]:
         """Modules of the program's own packages that nobody imported."""
         missing, seen = [], set()
+        files = {f for m in list(sys.modules.values()) if isinstance(f := getattr(m, "__file__", None), str)}
+        own = sorted(file for file in files if places.is_user_file(file))
+        packages = [file for file in own if os.path.basename(file) == "__init__.py"]
+        if not packages:
+            return []
         ran_elsewhere = {os.path.realpath(file) for file, _, _ in self._elsewhere}
-        loaded = {os.path.realpath(f) for m in list(sys.modules.values()) if (f := getattr(m, "__file__", None))}
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if not file or os.path.basename(file) != "__init__.py" or not places.is_user_file(file):
-                continue
+        loaded = {os.path.realpath(file) for file in own}
+        for file in packages:
             folder = os.path.dirname(os.path.realpath(file))
             for entry in sorted(os.listdir(folder)):
                 path = os.path.join(folder, entry)
@@ -158,10 +160,14 @@ def _key(code: types.CodeType) -> tuple[str, int, str]:
 def _codes_of_the_program() -> list[types.CodeType]:
     """The code of every function that is alive and the program's own, and of the functions inside them."""
     found: dict[int, types.CodeType] = {}
+    is_own: dict[str, bool] = {}
     stack = [f.__code__ for f in gc.get_objects() if type(f) is types.FunctionType]
     while stack:
         code = stack.pop()
-        if id(code) in found or code.co_filename.startswith("<") or not places.is_user_file(code.co_filename):
+        file = code.co_filename
+        if file not in is_own:
+            is_own[file] = not file.startswith("<") and places.is_user_file(file)
+        if not is_own[file] or id(code) in found:
             continue
         found[id(code)] = code
         stack += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]

@@ -41,6 +41,12 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
     """`expr` -> `expr.to(…)`, in parentheses where they are needed."""
     if isinstance(getattr(node, "ctx", None), ast.Store):
         return None
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        return append_call(file, node.elt, text)  # a list has no .to(): its elements do
+    if isinstance(node, ast.DictComp):
+        return append_call(file, node.value, text)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
+        return None
     moved = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to(")
     if moved and node.func.attr in ("to", "cuda") and histories.names_device(node) and not node.keywords:
         # Moved already, to the wrong device: another one in its place.

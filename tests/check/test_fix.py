@@ -180,3 +180,22 @@ def test_a_finding_without_an_edit(program, tmp_path):
     result = fix(program, path, "--apply")
     assert result.code == 1 and "there is no edit for it" in result.stderr, result.describe()
     assert os.listdir(tmp_path) == ["odd.py"]
+
+
+def test_the_elements_of_a_container_are_moved(program, tmp_path):
+    """A dict has no .to(); what is put into it has."""
+    path = tmp_path / "shadow.py"
+    path.write_text(
+        "import torch\n"
+        "from torch import nn\n\n"
+        "torch.manual_seed(0)\n"
+        "model = nn.Linear(2, 2)\n"
+        "shadow = {name: value.clone() for name, value in model.state_dict().items()}\n"
+        'model.to("cuda:0")\n'
+        "for name, value in model.state_dict().items():\n"
+        "    shadow[name].mul_(0.5).add_(value, alpha=0.5)\n"
+        "print(sum(value.sum().item() for value in shadow.values()) == sum(p.sum().item() for p in model.parameters()))\n"
+    )
+    result = fix(program, path, "--apply")
+    assert "value.clone().to(" in path.read_text() and result.code == 0, result.describe()
+    program.run(path, simulate=1).ok()

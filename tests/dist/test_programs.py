@@ -139,3 +139,17 @@ def test_what_nccl_refuses_is_refused(program, tmp_path):
     lines = result.stdout.splitlines()
     for words, line in zip(("contiguous", "not supported", "sparse", "BAND", "not simulated"), lines, strict=True):
         assert words in line, result.describe()
+
+
+PAGES = sorted((PROGRAMS.parents[2] / "docs" / "findings").glob("LOC*.md"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if "torch.distributed" in p.read_text()], ids=lambda page: page.stem)
+def test_the_program_of_a_findings_page(program, tmp_path, page):
+    """It has the finding that the page is about, and no other. Those without ranks: tests/python/test_docs.py."""
+    path = tmp_path / "page.py"
+    path.write_text(re.search(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)[1])
+    outcome, result = check(program, tmp_path, path)
+    codes = [finding["code"] for finding in outcome["report"]["findings"]]
+    assert codes == [page.stem], outcome["text"] + result.describe()

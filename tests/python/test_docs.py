@@ -1,13 +1,13 @@
-"""The documentation is true: its links lead somewhere, its snippets run, its transcripts are what Locus prints.
+"""The documentation is true: its links lead somewhere, its blocks run, its transcripts are what Locus prints.
 
-A block of ```python or ```sh with `<!-- run -->` before it is run, in a folder with train.py, broken.py and examples/;
-`<!-- run: 1 -->` says with which exit code (of the last command) it ends. Python runs on a machine with two simulated
-devices, unless it calls locus.simulate() itself. In sh, a line is `locus …` or `python FILE …`, with variables before it.
-
-`<!-- transcript: locus check FILE | CODE … -->` stands before a block with what that prints: the program's lines, these
-findings, the last line. LOCUS_UPDATE_DOCS=1 in the environment writes those blocks anew.
+Every block of every page has a mark (docs_blocks.py). The blocks of a page run from top to bottom in one folder, with
+train.py, broken.py and examples/ in it. Python runs on a machine with two simulated devices, unless it calls
+locus.simulate() itself. In sh, a line is `locus …`, `pytest …` or `python FILE …`, with variables before it.
+LOCUS_UPDATE_DOCS=1 in the environment writes transcripts anew.
 """
 
+import ast
+import json
 import os
 import re
 import shlex
@@ -15,51 +15,39 @@ import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
-    + list((ROOT / "docs" / "how-to").glob("*.md"))
-)
-BLOCK = re.compile(
-    r"^<!-- (?P<mark>run|transcript)(?:: (?P<detail>[^>]+?))? -->\n```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
-)
+sys.path.insert(0, str(Path(__file__).parent))
+
+from docs_blocks import FINDINGS, PAGES, ROOT, blocks
+
 DEADLINE = 120.0
+LIMIT_OF_EXEMPTIONS = 9
+"""Blocks that are not run, all together. Each says why; a new one needs a better reason than this number."""
+HAS_TRANSCRIPTS = metadata.version("torch").startswith("2.13.") and sys.version_info >= (3, 11)
+"""They show lines of PyTorch 2.13, with carets."""
 
 
-class Block(NamedTuple):
-    page: Path
-    line: int
-    language: str
-    detail: str
-    text: str
-
-
-def blocks(mark):
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for match in BLOCK.finditer(text):
-            if match["mark"] == mark:
-                line = text.count("\n", 0, match.start()) + 1
-                block = Block(page, line, match["language"], match["detail"] or "", match["text"])
-                yield pytest.param(block, id=f"{page.relative_to(ROOT)}:{line}")
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where snippets run: the programs they speak of are there."""
+    """Where blocks run: the programs they speak of are there."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "examples" / "train_two_gpus.py", tmp_path / "train.py")
     shutil.copy(ROOT / "examples" / "broken_training.py", tmp_path / "broken.py")
+    shutil.copy(ROOT / "examples" / "first_check.py", tmp_path / "first_check.py")
     return tmp_path
 
 
 def run_python(program, text, folder):
     simulate = None if "locus.simulate(" in text else 2
-    return program.run_source(text, simulate=simulate, cwd=folder, deadline=DEADLINE)
+    path = folder / "snippet.py"
+    path.write_text(text)
+    return program.run(path, simulate=simulate, cwd=folder, deadline=DEADLINE)
 
 
 def run_command(program, line, folder):
@@ -69,7 +57,10 @@ def run_command(program, line, folder):
         name, _, env[name] = words.pop(0).partition("=")
     if words[0] == "locus":
         return program.call("locus.cli:main", words[1:], env=env, cwd=folder, deadline=DEADLINE)
-    assert words[0] == "python", f"only locus and python are run: {line}"
+    if words[0] == "pytest":
+        given = ["-p", "no:cacheprovider", *words[1:]]
+        return program.call("pytest:main", given, env=env, cwd=folder, deadline=DEADLINE)
+    assert words[0] == "python", f"only locus, pytest and python are run: {line}"
     from locus.simulation import options_from_environment
 
     options = options_from_environment(env)
@@ -77,27 +68,43 @@ def run_command(program, line, folder):
     return program.run(folder / words[1], *words[2:], simulate=machine, env=env, cwd=folder, deadline=DEADLINE)
 
 
-@pytest.mark.parametrize("block", list(blocks("run")))
-def test_snippet(program, folder, block):
+def run_block(program, block, folder):
     expected = int(block.detail or 0)
     if block.language == "python":
         result = run_python(program, block.text, folder)
-        assert result.code == expected, f"{block.text}\n{result.describe()}"
+        assert result.code == expected, f"{block}\n{block.text}\n{result.describe()}"
         return
+    assert block.language == "sh", f"{block}: {block.language} can't be run"
     lines = [line for line in block.text.replace("\\\n", " ").splitlines() if shlex.split(line, comments=True)]
     for line in lines:
         result = run_command(program, line, folder)
-        assert result.code == (expected if line is lines[-1] else 0), f"{line}\n{result.describe()}"
+        assert result.code == (expected if line is lines[-1] else 0), f"{block}: {line}\n{result.describe()}"
 
 
-def transcript(program, block):
+_transcripts = {}
+
+
+def run_for_transcript(program, command, folder):
+    """A command whose output is shown in parts runs once, as long as no file changes."""
+    files = tuple((path, path.read_text()) for path in sorted(folder.glob("*.py")))
+    key = (command.strip(), files)
+    if key not in _transcripts:
+        _transcripts[key] = run_command(program, command, folder)
+    return _transcripts[key]
+
+
+def transcript(program, block, folder):
     """The block as it should be."""
     command, _, codes = block.detail.partition("|")
-    result = run_command(program, command, ROOT)
+    result = run_for_transcript(program, command, folder)
     # The runner's own handler stands around a program here, and nowhere else.
     report = re.sub(r"\n   = note: [^=]*?forkrunner\.py[^=]*(?=\n   =)", "", result.stderr)
-    parts = report.rstrip("\n").split("\n\n")
     shown = [f"$ {command.strip()}", *result.stdout.splitlines()]
+    if not codes:
+        return "\n".join([*shown, *report.splitlines()]) + "\n"
+    parts = report.rstrip("\n").split("\n\n")
+    if codes.split()[0] == "only":
+        return "\n\n".join(p for p in parts if any(f"[{code}]" in p.splitlines()[0] for code in codes.split())) + "\n"
     for part in parts[:-1]:
         if any(f"[{code}]" in part.splitlines()[0] for code in codes.split()):
             shown += [*part.splitlines(), ""]
@@ -111,26 +118,105 @@ def without_time(text):
     return re.sub(r"\d+\.\d+ s\b", "… s", " ".join(text.split()))
 
 
-@pytest.mark.skipif(
-    not metadata.version("torch").startswith("2.13.") or sys.version_info < (3, 11),
-    reason="transcripts show lines of PyTorch 2.13, with carets",
-)
-@pytest.mark.parametrize("block", list(blocks("transcript")))
-def test_transcript(program, block):
-    actual = transcript(program, block)
+def compare_transcript(program, block, folder):
+    actual = transcript(program, block, folder)
     if os.environ.get("LOCUS_UPDATE_DOCS") and without_time(actual) != without_time(block.text):
         text = block.page.read_text(encoding="utf-8")
-        block.page.write_text(text.replace(f"\n{block.text}```", f"\n{actual}```", 1), encoding="utf-8")
-        return
-    assert without_time(actual) == without_time(block.text), "LOCUS_UPDATE_DOCS=1 writes the transcript anew"
+        mark = f"<!-- transcript: {block.detail} -->\n```{block.language}\n"
+        assert text.count(mark + block.text) == 1, f"{block}: this transcript stands there twice"
+        block.page.write_text(text.replace(mark + block.text, mark + actual), encoding="utf-8")
+    elif HAS_TRANSCRIPTS:
+        words = "LOCUS_UPDATE_DOCS=1 writes the transcript anew"
+        assert without_time(actual) == without_time(block.text), f"{block}: {words}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", [p for p in PAGES if any(b.mark != "no run" for b in blocks(p))], ids=name_of)
+def test_blocks(program, folder, page):
+    for block in blocks(page):
+        if block.mark == "file":
+            path = folder / block.detail
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.mark == "run":
+            run_block(program, block, folder)
+        elif block.mark == "transcript":
+            compare_transcript(program, block, folder)
+
+
+def test_every_block_is_run_or_says_why():
+    exempt = []
+    for block in (block for page in PAGES for block in blocks(page)):
+        assert block.mark, f"{block}: a block has no mark; docs_blocks.py says which there are"
+        if block.mark == "no run":
+            assert len(block.detail.split()) >= 3, f"{block}: why is it not run?"
+            exempt.append(block)
+    assert len(exempt) <= LIMIT_OF_EXEMPTIONS, "not run: " + ", ".join(f"{b} ({b.detail})" for b in exempt)
+
+
+@pytest.mark.parametrize("page", [p for p in FINDINGS if "torch.distributed" not in p.read_text()], ids=lambda p: p.stem)
+def test_the_program_of_a_findings_page(program, tmp_path, page):
+    """It has the finding that the page is about, and no other. Those with ranks: tests/dist."""
+    (tmp_path / "page.py").write_text(blocks(page)[0].text)
+    result = program.call(
+        "locus.cli:main", ["check", "--json", "report.json", "page.py"], cwd=tmp_path, deadline=DEADLINE
+    )
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [finding["code"] for finding in report["findings"]] == [page.stem], result.describe()
+
+
+@pytest.mark.parametrize("page", FINDINGS, ids=lambda p: p.stem)
+def test_the_mends_of_a_findings_page_are_python(page):
+    program, *mends = blocks(page)
+    assert program.language == "python" and len(mends) >= 3
+    for block in mends:
+        text = "".join(f"    {line}\n" for line in block.text.splitlines())
+        ast.parse(f"def _():\n{text}" if block.language == "python" else "", filename=str(block))
+
+
+def test_what_make_is_asked_for_is_there():
+    rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    asked = {word for p in PAGES for b in blocks(p) for word in re.findall(r"^make (\S+)", b.text, re.M)}
+    assert asked and asked <= rules, asked - rules
+
+
+def test_the_workflow():
+    """What a team copies into its CI: the `locus` commands in it are ones that the command line takes."""
+    from locus.cli import _build_parser
+
+    [block] = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
+    text = re.sub(r"\n {10}(?=\S)", " ", block.text)  # a folded step is one line
+    commands = re.findall(r"run: (?:> )?((?:locus|pytest) .*)", text)
+    assert len(commands) >= 1 and any(command.startswith("locus check") for command in commands)
+    for command in commands:
+        words = shlex.split(command)
+        if words[0] == "locus":
+            arguments = _build_parser().parse_args(words[1:])
+            assert arguments.sarif == "report.sarif" and "sarif_file: project/report.sarif" in text
+
+
+def test_the_settings(tmp_path):
+    """Every [tool.locus] table of the documentation is one that Locus takes."""
+    from locus import settings
+
+    tables = [b for page in PAGES for b in blocks(page) if b.language == "toml" and "[tool.locus" in b.text]
+    assert tables
+    for block in tables:
+        (tmp_path / "pyproject.toml").write_text(block.text)
+        assert settings.find(tmp_path).file, str(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
+        if "://" in target:
+            continue
+        other = page.parent / target if target else page
+        assert other.exists(), f"{page.name} links to {target}, which is not there"
+        if anchor and other.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.M)
+            anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in anchors, f"{page.name} links to {target}#{anchor}, which is no title there"
 
 
 def test_every_page_is_in_the_index():
@@ -143,5 +229,7 @@ def test_every_page_is_in_the_index():
 def test_paths_and_options_that_are_named_exist():
     """`locus/bridge/door.cc` and the like in the text; what a shell sees is tested above."""
     for page in PAGES:
+        declared = {block.detail for block in blocks(page) if block.mark == "file"}
         for path in re.findall(r"`((?:locus|python|tests|tools|docs|examples|cmake|bench)/[\w./-]*\w)`", page.read_text()):
-            assert (ROOT / path).exists(), f"{page.name} speaks of {path}, which is not there"
+            known = path in declared or (ROOT / path).exists()
+            assert known, f"{page.name} speaks of {path}, which is not there"

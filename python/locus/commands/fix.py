@@ -22,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     check.configure(parser)
     parser.usage = (
         "locus fix [--apply] [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
-        f"[--format {'|'.join(reports.FORMS)}] [-o FILE] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        f"[--format {'|'.join(reports.FORMS)}] [-o FILE] "
+        f"{' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} [--baseline REPORT] [--real] "
+        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.add_argument("--apply", action="store_true", help="write the verified edits to the files, keep a backup")
     for action in parser._actions:
@@ -30,7 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.help = "text: findings and a diff; else the report in that form (default: text)"
         elif action.dest == "output":
             action.help = "write the diff (or the report) there instead of standard error"
-        elif action.dest in ("verify", "ledger"):
+        elif action.dest == "devices":
+            action.help = "how many CUDA devices, 1 to 64 (default: 2)"
+        elif action.dest in ("verify", "ledger", "nproc"):  # the last is refused, with the reason
             action.help = argparse.SUPPRESS
 
 
