@@ -9,6 +9,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include "locus/bridge/composites.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/real.h"
@@ -262,6 +263,22 @@ std::optional<Device> card_of(const Call& call) {
   return std::nullopt;
 }
 
+/// Tries a composite. True: it is done, its results are on the stack. False: a part refused; that is reported, the
+/// operands are moved, and the call is still to be made.
+bool try_whole(const Call& call, DispatchKeySet next, std::optional<Device>* card) {
+  const Stack operands(call.stack.begin() + static_cast<std::ptrdiff_t>(call.base), call.stack.end());
+  const std::exception_ptr refusal = refusal_of_parts([&] {
+    const InsideComposite inside;
+    call.op.redispatchBoxed(next, &call.stack);
+  });
+  if (refusal == nullptr) return true;
+  call.stack.resize(call.base);
+  call.stack.insert(call.stack.end(), operands.begin(), operands.end());
+  if (on_real_devices()) *card = card_of(call);
+  report_and_move(call, violation_of_whole(call), refusal);
+  return false;
+}
+
 void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const DispatchKeySet next = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kCheckKey);
   if (t_reporting) {
@@ -307,7 +324,9 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   }
   OriginNote origin(plan, t_site);
   origin.look_at_operands(*stack, call.base);
-  if (real && (plan.moves || plan.copies || plan.synchronises)) {
+  if (judging && needs_trial(call) && try_whole(call, next, &card)) {
+    // done
+  } else if (real && (plan.moves || plan.copies || plan.synchronises)) {
     const RealCrossing crossing(call);
     go_on(op, plan, next, stack, card);
     crossing.note(*stack);
@@ -378,12 +397,14 @@ void publish_counters() {
 
 uint64_t calls_seen() { return g_calls.load(); }
 
-void report_and_move(const Call& call, const Violation& violation) {
+void report_and_move(const Call& call, const Violation& violation, const std::exception_ptr& refusal) {
   if (policy() == Policy::kRaise) return;  // the kernel raises, in the operator's own words
+  refuse_in_trial(call, violation);
   const engine::SiteId site = current_site();
   const Decision decision = decide(key_of(call, violation, site), {false, violation.device},
                                    [&](uint64_t key) { return report_violation(call, violation, site, key); });
   if (decision.raise) {
+    if (refusal != nullptr) std::rethrow_exception(refusal);
     if (on_real_devices()) return;  // the card has its own word on it
     raise_violation(call, violation);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/verdicts.h"
@@ -13,7 +14,8 @@ void install_door();
 
 /// Records the broken rule as a finding (the first time through Python), then moves the odd operands where they
 /// should be, with a differentiable copy where autograd is on, or raises where the program means to catch it.
-void report_and_move(const Call& call, const Violation& violation);
+/// `refusal`: PyTorch's error, where it is known already.
+void report_and_move(const Call& call, const Violation& violation, const std::exception_ptr& refusal = nullptr);
 
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
 void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);
