@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from locus import batches, bindings, device_text, histories, places, rewriting, source, trails, values
+from locus import batches, bindings, device_text, histories, nested, places, rewriting, source, trails, values
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
 _DEVICE_NAMES = {"device", "dev", "devices", "DEVICE", "device_id", "gpu"}
@@ -113,7 +113,10 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
     is_value = isinstance(node, ast.expr) and link.how != "loop"
     unpacked = isinstance(link.target, (ast.Tuple, ast.List)) and node is link.node
     edit = None
-    if is_value and device.startswith("cuda") and not unpacked:
+    inside = next((each for each in ast.walk(link.node) if nested.passed_by(each) is not None), None)
+    if inside is not None:
+        edit = nested.recursion(file, inside)
+    elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
         edit = rewriting.append_call(file, node, f".to({words})")
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
@@ -158,7 +161,7 @@ def _is_lost_at(link: trails.Link) -> bool:
         _moves_others(link)
         or _is_moved_elsewhere(link)
         or _is_identity(link)
-        or any(_hands_on(node) for node in ast.walk(link.node))
+        or any(_hands_on(node) or nested.passed_by(node) is not None for node in ast.walk(link.node))
         or _ignores_device(link)
     )
 

@@ -68,6 +68,8 @@ class Trail:
         """Tensors on the operand's device that objects hold and the value was computed from."""
         self.leaders: list[Any] = []
         """Tensors whose `.device` said where the value goes."""
+        self.owners: list[tuple[Any, str]] = []
+        """Objects and the attributes of theirs that the value was taken from."""
         self._seen: set[tuple[int, int]] = set()
 
     def follow(self, node: ast.AST, frame: types.FrameType) -> None:
@@ -244,6 +246,7 @@ class Trail:
         held = values.get_attribute(owner, node.attr)
         if values.is_tensor(held) and str(held.device) == self.device:
             self.held.append((held, node))
+            self.owners.append((owner, node.attr))
         made = getattr(type(owner), node.attr, None)
         if isinstance(made, (property, functools.cached_property)):
             getter = made.fget if isinstance(made, property) else made.func

@@ -1,0 +1,65 @@
+"""Objects of the program's own that move what they hold: a batch, a graph, a state with a method `to(device)`.
+
+What such a method forgets stays behind while everything around it goes; the line to edit is in the method. Reads trees
+and live objects; runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from locus import batches, bindings, rewriting, source, values
+from locus.causes import Cause, location_of
+
+_METHODS = ("to", "cuda", "to_device", "move_to", "move")
+
+
+def of_forgotten(owner: Any, attribute: str, device: str) -> Cause | None:
+    """The method that moved an object's other tensors to `device` and left this one where it was."""
+    if values.is_module(owner) or values.is_tensor(owner):
+        return None
+    for file, tree in rewriting.class_trees(owner):
+        for method in tree.body:
+            if isinstance(method, ast.FunctionDef) and method.name in _METHODS:
+                found = _last_move(method, owner, attribute, device)
+                if found is not None:
+                    statement, other = found
+                    return Cause(location_of(file, statement), _same_for(file, statement, other, attribute))
+    return None
+
+
+def _last_move(method: ast.FunctionDef, owner: Any, attribute: str, device: str) -> tuple[ast.stmt, str] | None:
+    """The last statement that moves an attribute which is now on the device; none if this one is dealt with too."""
+    me = bindings.self_name(method)
+    last = None
+    for statement in batches.statements(method):
+        for target, value in bindings.pairs(statement):
+            if not isinstance(target, ast.Attribute) or ast.unparse(target.value) != me:
+                continue
+            if target.attr == attribute:
+                return None
+            held = values.get_attribute(owner, target.attr)
+            moves_own = bindings.is_move(value) and ast.unparse(value.func.value) == ast.unparse(target)
+            if moves_own and values.is_tensor(held) and str(held.device) == device:
+                last = statement, target.attr
+    return last
+
+
+def _same_for(file: source.Source, statement: ast.stmt, other: str, attribute: str) -> source.Edit | None:
+    """The statement again, for the attribute that was forgotten."""
+    single = isinstance(statement, ast.Assign) and len(statement.targets) == 1
+    if not single or not isinstance(statement.targets[0], ast.Attribute) or not rewriting.starts_line(file, statement):
+        return None
+    text = ast.unparse(_Renamed(other, attribute).visit(ast.parse(ast.unparse(statement)).body[0]))
+    return file.insertion(statement.end_lineno, f"{rewriting.indent_of(file, statement)}{text}")
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, old: str, new: str):
+        self._old, self._new = old, new
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        node.attr = self._new if node.attr == self._old else node.attr
+        return node
