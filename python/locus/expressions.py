@@ -109,6 +109,27 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     return next((node for node, value in nodes if value is tensor), None), tensor
 
 
+def root_of(use: Use, steps: list[histories.Step]) -> tuple[ast.AST, Any] | None:
+    """(expression, tensor) of the program's call that a result inside the library came from: the only tensor in its
+    arguments that is where the result is and was made by the same line.
+    """
+    call = use.node
+    if not isinstance(call, ast.Call):
+        return None
+    made, found = _made_at(steps), {}
+    for part in [part for a in [*call.args, *(k.value for k in call.keywords)] for part in ast.walk(a)]:
+        if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = values.evaluate(part, use.frame)
+            if _is_on(value, steps[-1].facts["device"]) and _made_at(histories.history(value)) == made:
+                found.setdefault(values.storage_key(value), (part, value))
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _made_at(steps: list[histories.Step]) -> tuple[str, int, int] | None:
+    at = steps[0].facts["at"] if steps else None
+    return (at["file"], at["line"], at["column"]) if at is not None and at["line"] else None
+
+
 def _is_on(value: Any, device: str) -> bool:
     return values.is_tensor(value) and str(value.device) == device
 

@@ -7,7 +7,7 @@ keeps no tensor, and never raises: where something is not known, the case says l
 from __future__ import annotations
 
 import ast
-import collections
+import contextlib
 import os
 import types
 from typing import Any
@@ -20,9 +20,10 @@ from locus import (
     expressions,
     givers,
     histories,
-    hooks,
     left_modules,
+    movers,
     names,
+    owners,
     places,
     source,
     trails,
@@ -149,6 +150,8 @@ class _Case:
                 nameless = nodes[number] is None and values.is_tensor(tensors[number])
                 if nameless and (facts["odd"] or not isinstance(tensors[number], torch.nn.Parameter)):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
+                    if nodes[number] is not None and tensors[number] is not self.operands[number]["tensor"]:
+                        facts.update(_read(tensors[number]))
                     self.operands[number]["tensor"] = tensors[number]
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
@@ -176,7 +179,7 @@ class _Case:
                 facts["history"] = [step.facts for step in known]  # where it is was decided by that one
             self.attempt("name", self.name, facts, tensors[number], match, known)
             if match is not None and match.way.holder is not None:
-                facts["owner"] = self.attempt("owner", owner_facts, match, tensors[number])
+                facts["owner"] = self.attempt("owner", owners.facts_of, match, tensors[number])
             self.attempt("edits", self.edit, number, use, nodes, found, match, known)
             histories_of[number] = known
             matched[number] = match
@@ -256,6 +259,8 @@ class _Case:
                 way = trails.Trail(self.users, facts["device"])
                 way.follow_in(node, context)
             found = givers.of_batch(steps[number], self.users)
+            if found is None and way is not None and way.owners and facts["device"] == "cpu":
+                found = movers.of_forgotten(*way.owners[0], device)
             if found is None and use is not None and node is not None:
                 found = causes.at_use(use, node, way, device, self.users)
             if way is not None and found is None:
@@ -272,8 +277,11 @@ class _Case:
     def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
         known = histories.history(tensor)
-        if use.inner is None or (known and device == "cpu"):
+        if use.inner is None:
             return None, tensor
+        if known and device == "cpu":
+            in_there = known[-1].facts["action"] == "computed" and known[-1].facts["at"]["line"] == self.case["use"]["line"]
+            return (self.attempt("trace", expressions.root_of, use, known) if in_there else None) or (None, tensor)
         node, source_tensor = self.attempt("trace", expressions.source_of, use, self.frames, device) or (None, None)
         return (node, source_tensor) if source_tensor is not None else (None, tensor)
 
@@ -385,11 +393,14 @@ def _plain_operand(operand: dict[str, Any]) -> dict[str, Any]:
         "owner": None, "history": [], "edits": {},
     }  # fmt: skip
     facts["device"] = str(operand.get("device", ""))  # of a tensor that is gone
+    return facts | _read(tensor)
+
+
+def _read(tensor: Any) -> dict[str, Any]:
+    facts = {}
     for key, read in _READERS.items():
-        try:
+        with contextlib.suppress(Exception):  # a tensor subclass may refuse anything
             facts[key] = read(tensor)
-        except Exception:  # a tensor subclass may refuse anything
-            continue
     return facts
 
 
@@ -401,45 +412,3 @@ _READERS = {
     "requires_grad": lambda tensor: bool(tensor.requires_grad),
     "is_leaf": lambda tensor: bool(tensor.is_leaf),
 }
-
-
-def owner_facts(match: names.Match, tensor: Any) -> dict[str, Any]:
-    """The owner of a CASE's operand: the module (or optimizer) that holds the tensor, and where it was moved."""
-    holder = match.way.holder
-    facts = {
-        "name": holder.root_name, "class": type(holder.module).__name__, "path": holder.path,
-        "attribute": match.way.attribute, "device": "", "moved_at": None, "moved_to": None,
-        "container": match.way.container,
-    }  # fmt: skip
-    if not values.is_module(holder.module):
-        tensors = [p for group in holder.module.param_groups for p in group["params"]]
-        facts["device"] = _majority(tensors, None)
-        facts["moved_at"], facts["moved_to"] = hooks.last_move_of_parameters(holder.module)
-        facts["built_at"] = hooks.optimizer_place(holder.module)
-        return facts
-    # The nearest module around the tensor that has others of its own: parts of a model may live on different devices.
-    path = holder.path
-    while True:
-        around = holder.root.get_submodule(path) if path else holder.root
-        facts["device"] = majority_device(around, tensor)
-        if facts["device"] or not path:
-            break
-        path = path.rpartition(".")[0]
-    facts["moved_at"], facts["moved_to"] = hooks.moves_of(holder.module)
-    return facts
-
-
-def majority_device(module: Any, leave_out: Any = None) -> str:
-    """The device of most of a module's own parameters and buffers, or else of those below it; "" without any."""
-    for deep in (False, True):
-        inside = list(module.modules()) if deep else [module]
-        found = [t for inner in inside for table in (inner._parameters, inner._buffers) for t in table.values()]
-        device = _majority(found, leave_out)
-        if device:
-            return device
-    return ""
-
-
-def _majority(tensors: list[Any], leave_out: Any) -> str:
-    count = collections.Counter(str(t.device) for t in tensors if t is not None and t is not leave_out)
-    return count.most_common(1)[0][0] if count else ""
