@@ -14,7 +14,8 @@ std::string place(const Location& at) { return fmt::format("{}:{}", file_name(at
 std::string called(const Operand& o) {
   if (!o.name.empty()) return "`" + o.name + "`";
   if (!o.expression.empty()) return "`" + o.expression + "`";
-  return fmt::format("the argument `{}`", o.argument);
+  const std::string words = nameless(o);
+  return words == o.argument ? fmt::format("the argument `{}`", words) : "a " + words;
 }
 
 const Step* first_known(const Operand& o) {

@@ -83,6 +83,13 @@ void to_json(Json& json, const Owner& owner) {
   json["container"] = text_or_null(owner.container);
 }
 
+std::string nameless(const Operand& operand) {
+  const bool computed = !operand.history.empty() && operand.history.back().action == "computed";
+  if (computed && !operand.history.back().op.empty()) return "result of " + operand.history.back().op + "()";
+  if (!operand.argument.empty()) return operand.argument;
+  return operand.position < 0 ? "operand" : "operand " + std::to_string(operand.position);
+}
+
 void from_json(const Json& json, Operand& operand) {
   const Fields fields(json, "an operand");
   fields("argument", operand.argument)("position", operand.position)("expression", operand.expression)(

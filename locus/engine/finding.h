@@ -104,6 +104,10 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
+/// What to call an operand that has neither a name nor an expression: by the call that it is a result of, where that
+/// is known, else by its argument.
+std::string nameless(const Operand& operand);
+
 /// The tensor (or generator) at fault.
 struct Culprit {
   std::string name;

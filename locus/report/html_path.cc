@@ -29,9 +29,9 @@ std::string stop(const Step& step, std::string_view directory) {
 
 std::string lane(const Operand& operand, std::string_view directory) {
   std::string name = operand.expression.empty() ? operand.name : operand.expression;
-  if (name.empty()) name = operand.argument;
+  if (name.empty()) name = engine::nameless(operand);
   std::string out = fmt::format("<div class=\"lane{}\"><div class=who>{}<small>{}</small></div><ol>",
-                                operand.culprit ? " culprit" : "", html_code(name.empty() ? "…" : name, 48),
+                                operand.culprit ? " culprit" : "", html_code(name, 48),
                                 escape(type_text(operand.dtype, operand.shape)));
   const std::vector<Step>& history = operand.history;
   const std::size_t skipped = history.size() > kMaxStops ? history.size() - kMaxStops + 1 : 0;

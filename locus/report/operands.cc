@@ -26,10 +26,10 @@ struct Row {
 };
 
 std::string label_of(const Operand& operand) {
-  for (const std::string* text : {&operand.expression, &operand.name, &operand.argument}) {
+  for (const std::string* text : {&operand.expression, &operand.name}) {
     if (!text->empty()) return clean(*text);
   }
-  return operand.position < 0 ? "operand" : fmt::format("operand {}", operand.position);
+  return clean(engine::nameless(operand));
 }
 
 Row row_of(const Operand& operand, const TextOptions& options) {
