@@ -41,6 +41,12 @@ def _install_compile() -> None:
     torch.compile = compile
 
 
+def _install_cudnn() -> None:
+    """The kernels are the CPU's. A CPU build warns where it is asked for cuDNN's; a machine with a card does not."""
+    if not torch.backends.cudnn.is_available():
+        torch.backends.cudnn.is_acceptable = lambda tensor: False
+
+
 class _Nvtx:
     """NVTX ranges that nobody records; the depths and numbers are as the real ones."""
 
@@ -122,6 +128,7 @@ def install() -> None:
     _install_script()
     atexit.register(_let_backward_threads_finish)
     _install_compile()
+    _install_cudnn()
     _install_profiler()
     torch.cuda.nvtx._nvtx = _Nvtx()
     # torch.cuda.comm asks first and adds up without NCCL when told no.
