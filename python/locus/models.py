@@ -104,9 +104,20 @@ class Models:
             self._seen.append((weakref.ref(root), model))
 
 
+def _subclasses(kind: type) -> set[type]:
+    """A class and all that are made from it."""
+    found, stack = {kind}, [kind]
+    while stack:
+        new = [each for each in type.__subclasses__(stack.pop()) if each not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
 def _roots() -> list[Any]:
     """The modules that are not part of another one, the largest first."""
-    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.nn.Module)]
+    kinds = _subclasses(torch.nn.Module)  # a look-up for each object is quicker than issubclass()
+    modules = [thing for thing in gc.get_objects() if type(thing) in kinds]
     tables = {id(module): values.attributes(module) for module in modules}
     children = {id(child) for table in tables.values() for child in (table.get("_modules") or {}).values()}
     roots = [m for m in modules if id(m) not in children and not tables[id(m)].get("_is_replica")]
