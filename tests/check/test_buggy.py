@@ -1,4 +1,5 @@
-"""Every marked mistake of the buggy programs is found in one run, blamed on its line, for the right reason."""
+"""Every marked mistake of the buggy programs is found in one run, blamed on its line, for the right reason; nothing
+else is found, and the program goes on to its end."""
 
 import pytest
 from checker import check, is_available, judge
@@ -8,7 +9,7 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="this Locus has no `c
 
 
 @pytest.mark.parametrize("path", programs("buggy"), ids=lambda p: p.stem)
-def test_every_mistake_is_found(program, path):
+def test_buggy(program, path):
     mistakes = read_mistakes(path.read_text())
     checked = check(program, path)
     said = "\n".join(f"{f['reason']} at line {f['cause']['line']}: {f['culprit']['name']}" for f in checked.findings)
@@ -17,19 +18,10 @@ def test_every_mistake_is_found(program, path):
         wanted = f"mistake {mistake.number}: {mistake.reasons[0]} at line {mistake.line} ({mistake.culprits[0]})"
         assert verdict.blamed, f"{wanted} is not blamed; found:\n{said}\n{checked.result.describe()}"
         assert verdict.reason, f"{wanted} has another reason; found:\n{said}"
-
-
-@pytest.mark.parametrize("path", programs("buggy"), ids=lambda p: p.stem)
-def test_nothing_else_is_found(program, path):
-    """One finding for a mistake: what follows from it is not another."""
-    mistakes = read_mistakes(path.read_text())
-    for finding in check(program, path).errors:
+    # One finding for a mistake: what follows from it is not another.
+    for finding in checked.errors:
         assert any(finding["cause"]["line"] in m.accepted_lines for m in mistakes), finding
-
-
-@pytest.mark.parametrize("path", programs("buggy"), ids=lambda p: p.stem)
-def test_goes_on_to_the_end(program, path):
-    """A mistake does not stop a checked program: it prints what its mended twin prints, line for line."""
+    # A mistake does not stop a checked program: it prints as many lines as its mended twin.
     mended = path.parent.parent / "mended" / path.name
     expected = program.run(mended, simulate=2).ok().stdout
-    assert len(check(program, path).stdout.splitlines()) == len(expected.splitlines())
+    assert len(checked.stdout.splitlines()) == len(expected.splitlines()), checked.result.describe()

@@ -7,6 +7,7 @@ the tests of the command line (test_cli_run.py): those start a fresh interpreter
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -18,11 +19,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import types
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
+
+_exit = os._exit  # the system's: a check puts its own in its place
 
 # torch._dynamo is what the first optimizer step would import (a second or two in every child).
 PRELOAD = (
@@ -79,15 +84,17 @@ class ForkRunner:
         """Calls "package.module:function" with the arguments; an int it returns is the exit code."""
         return self._request(call=function, argv=list(args), **options)
 
-    def _request(self, *, simulate=None, env=None, cwd=None, deadline=60.0, **what) -> Result:
-        """simulate: None, a number of devices, or the keyword arguments of locus.simulate."""
+    def _request(self, *, simulate=None, env=None, cwd=None, deadline=60.0, teardown=False, **what) -> Result:
+        """simulate: None, a number of devices, or the keyword arguments of locus.simulate. teardown: the interpreter
+        takes itself down at the end, as it does at home; PyTorch's share of that is most of a small program's time."""
         if self.server is None or self.server.poll() is not None:
             self._start()
         folder = Path(tempfile.mkdtemp(dir=self.folder.name))
         simulate = {"devices": simulate} if isinstance(simulate, int) else simulate
         request = dict(
-            what, simulate=simulate, env=env or {}, cwd=str(cwd or folder), deadline=deadline, folder=str(folder)
-        )
+            what, simulate=simulate, env=env or {}, cwd=str(cwd or folder), deadline=deadline, folder=str(folder),
+            teardown=teardown,
+        )  # fmt: skip
         self.server.stdin.write(json.dumps(request) + "\n")
         self.server.stdin.flush()
         line = self.server.stdout.readline()
@@ -139,11 +146,25 @@ def serve() -> int:
         if child == 0:
             requests.close()
             answers.close()
-            return run_child(request)
+            code = run_child(request)
+            return code if request["teardown"] else leave(code)
         code, timed_out = wait(child, request["deadline"])
         answers.write(json.dumps(dict(code=code, seconds=time.monotonic() - start, timed_out=timed_out)) + "\n")
         answers.flush()
     return 0
+
+
+def leave(code: int) -> NoReturn:
+    """Ends as the interpreter does, up to where it would begin to take itself down."""
+    try:
+        threading._shutdown()  # waits for the program's threads
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except BaseException:
+        traceback.print_exc()
+    _exit(code)
 
 
 def wait(child: int, deadline: float) -> tuple[int, bool]:

@@ -37,7 +37,7 @@ def check(program, text, *options, name="prog.py", **more):
     folder = Path(program.folder.name) / f"ending{time.monotonic_ns()}"
     folder.mkdir()
     (folder / name).write_text(text)
-    return program.run(LOCUS, "check", *options, name, cwd=folder, deadline=60, **more)
+    return program.run(LOCUS, "check", *options, name, cwd=folder, deadline=60, teardown=True, **more)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def assert_close(actual, expected):
 
 
 def run(program, path, **options):
-    return program.run(path, deadline=DEADLINE, **options)
+    return program.run(path, deadline=DEADLINE, teardown=True, **options)
 
 
 @pytest.mark.parametrize("path", list(all_programs()))
