@@ -15,7 +15,7 @@ using fields::list;
 
 void from_json(const Json& json, Ignored& ignored) {
   Fields(json, "an ignored finding")("id", ignored.id)("code", ignored.code)("file", ignored.file)(
-      "line", ignored.line)("by", ignored.by);
+      "line", ignored.line)("by", ignored.by)("kind", ignored.kind)("message", ignored.message);
 }
 
 void to_json(Json& json, const Ignored& ignored) {
@@ -25,6 +25,8 @@ void to_json(Json& json, const Ignored& ignored) {
   json["file"] = ignored.file;
   json["line"] = ignored.line;
   json["by"] = ignored.by;
+  json["kind"] = ignored.kind;
+  json["message"] = ignored.message;
 }
 
 void from_json(const Json& json, NotRun& not_run) {
@@ -74,7 +76,7 @@ void set_ignored_aside(Report& report) {
                                     [&](const Finding& finding) { return finding.id == each.id; });
     if (found == report.findings.end()) continue;
     const Location& at = found->cause.line > 0 || found->uses.empty() ? found->cause : found->uses.front().at;
-    each.code = found->code, each.file = at.file, each.line = at.line;
+    each.code = found->code, each.file = at.file, each.line = at.line, each.message = found->message;
     kept.push_back(std::move(each));
     report.findings.erase(found);
   }
@@ -183,6 +185,12 @@ void add_memory(const Report& before, const Report& now, std::vector<Change>& mo
 
 }  // namespace
 
+bool is_known(const Report& report, const Finding& finding) {
+  if (!report.baseline) return false;
+  const auto& fresh = report.baseline->new_ids;
+  return std::find(fresh.begin(), fresh.end(), finding.id) == fresh.end();
+}
+
 Comparison compare(const Report& before, const Report& now, std::string file) {
   Comparison result;
   result.file = std::move(file);
@@ -201,7 +209,7 @@ Comparison compare(const Report& before, const Report& now, std::string file) {
   for (const Finding* each : old) {
     const bool ignored_now = std::any_of(now.ignored.begin(), now.ignored.end(),
                                          [&](const Ignored& other) { return other.id == each->id; });
-    if (!ignored_now) result.gone.push_back({each->id, each->code, each->cause.file, each->cause.line, ""});
+    if (!ignored_now) result.gone.push_back({each->id, each->code, each->cause.file, each->cause.line, "", "", each->message});
   }
   add_changes("transfer", transfers_of(before), transfers_of(now), before.program, now.program, result.more);
   add_changes("synchronisation", syncs_of(before), syncs_of(now), before.program, now.program, result.more);

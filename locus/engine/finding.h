@@ -251,7 +251,9 @@ struct Ignored {
   std::string code;
   std::string file;
   int line = 0;
-  std::string by;  ///< who decided: the settings' file, or a comment and its reason
+  std::string by;            ///< who decided: the settings' file, or a comment and its reason
+  std::string kind = {};     ///< comment, settings or options; empty: not known
+  std::string message = {};  ///< the finding's
   bool operator==(const Ignored&) const = default;
 };
 

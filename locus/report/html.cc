@@ -24,11 +24,26 @@ std::string verdict(const Report& report) {
   const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
                                     [](const auto& finding) { return finding.severity == Severity::kError; });
   const auto warnings = static_cast<std::int64_t>(report.findings.size()) - errors;
-  if (report.findings.empty()) return "<p class=\"verdict ok\">No placement mistakes</p>";
+  const std::string aside =
+      report.ignored.empty() ? "" : fmt::format(", {} ignored", grouped(static_cast<std::int64_t>(report.ignored.size())));
+  if (report.baseline) {
+    const auto fresh = static_cast<std::int64_t>(report.baseline->new_ids.size());
+    const auto lines = static_cast<std::int64_t>(report.baseline->more.size());
+    std::string words = fresh > 0 ? counted(fresh, "new placement mistake") : "No new placement mistakes";
+    if (lines > 0) words += lines == 1 ? ", 1 line costs more" : fmt::format(", {} lines cost more", grouped(lines));
+    return fmt::format("<p class=\"verdict {}\">{} <small>since {}: {} known, {} gone{}</small></p>",
+                       report.baseline->is_worse() ? "error" : "ok", words, html_words(report.baseline->file, 80),
+                       grouped(report.baseline->known), grouped(static_cast<std::int64_t>(report.baseline->gone.size())),
+                       aside);
+  }
+  if (report.findings.empty()) {
+    const std::string small = aside.empty() ? "" : " <small>" + aside.substr(2) + "</small>";
+    return "<p class=\"verdict ok\">No placement mistakes" + small + "</p>";
+  }
   std::string kinds = errors > 0 ? counted(errors, "error") : "";
   if (warnings > 0) kinds += (kinds.empty() ? "" : ", ") + counted(warnings, "warning");
   return fmt::format("<p class=\"verdict {}\">{} <small>{}</small></p>", errors > 0 ? "error" : "warning",
-                     counted(static_cast<std::int64_t>(report.findings.size()), "placement mistake"), kinds);
+                     counted(static_cast<std::int64_t>(report.findings.size()), "placement mistake"), kinds + aside);
 }
 
 void fact(std::string& out, std::string_view name, const std::string& value) {
@@ -100,6 +115,9 @@ std::string render_html(const Report& report, const HtmlOptions& options) {
   };
   const Section sections[] = {{"edits", "Edits", html_edits(report, directory)},
                               {"findings", "Findings", html_findings(report, directory)},
+                              {"since", "Since", html_since(report, directory)},
+                              {"ignored", "Ignored", html_ignored(report, directory)},
+                              {"notrun", "Not run", html_not_run(report, directory)},
                               {"models", "Model", html_models(report)},
                               {"memory", "Memory", html_memory(report, directory)},
                               {"transfers", "Transfers", html_transfers(report, directory)},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "locus/engine/adoption.h"
 #include "locus/report/html_parts.h"
 #include "locus/report/phrase.h"
 #include "locus/report/screen.h"
@@ -167,12 +168,12 @@ std::string html_headline(const Finding& finding) {
 }
 
 std::string html_finding(const Finding& finding, std::size_t number, bool open, std::int64_t steps,
-                         std::string_view directory) {
+                         std::string_view directory, std::string_view state) {
   std::string out = fmt::format(
-      "<details class=\"finding {}\" id=f{}{}><summary><span class=num>{}</span>{}<span class=head>{}</span>{}"
+      "<details class=\"finding {}\" id=f{}{}><summary><span class=num>{}</span>{}{}<span class=head>{}</span>{}"
       "</summary>\n<div class=body>\n",
-      tone_of(finding), number, open ? " open" : "", number, badge(finding), html_headline(finding),
-      edit_place(finding, directory));
+      tone_of(finding), number, open ? " open" : "", number, badge(finding), state,
+      html_headline(finding), edit_place(finding, directory));
   out += fmt::format("<p class=msg>{}: {}</p>\n", escape(title_of(finding)), html_prose(finding.message, 400));
   out += edits_of(finding, directory);
   if (!finding.why.empty()) out += "<p class=why><b>Why</b> " + html_prose(finding.why) + "</p>\n";
@@ -214,9 +215,10 @@ std::string html_edits(const engine::Report& report, std::string_view directory)
     }
     ++number;
     out += fmt::format(
-        "<tr class={0}><td class=num><a href=\"#f{1}\" aria-label=\"finding {1}\">{1}</a></td><td>{2}</td><td>{3}</td>"
+        "<tr class={0}><td class=num><a href=\"#f{1}\" aria-label=\"finding {1}\">{1}</a></td><td>{2}{5}</td><td>{3}</td>"
         "<td>{4}</td></tr>\n",
-        tone_of(finding), number, edit_place(finding, directory), short_headline(finding), short_edit(finding));
+        tone_of(finding), number, edit_place(finding, directory), short_headline(finding), short_edit(finding),
+        report.baseline ? " " + html_state(report, finding) : "");
   }
   out += kClose;
   if (number < report.findings.size()) {
@@ -235,8 +237,10 @@ std::string html_findings(const engine::Report& report, std::string_view directo
       "</button><button type=button id=collapse>close all</button></span></div>\n";
   std::size_t number = 0;
   for (; number < report.findings.size() && out.size() < kFindingBytes; ++number) {
-    // Those that come first are in sight; a long list is easier to scan when the others are closed.
-    out += html_finding(report.findings[number], number + 1, few || number < 3, report.program.steps, directory);
+    // Those that come first are in sight; a long list is easier to scan when the others are closed. So are known ones.
+    const Finding& finding = report.findings[number];
+    const bool open = (few || number < 3) && !engine::is_known(report, finding);
+    out += html_finding(finding, number + 1, open, report.program.steps, directory, html_state(report, finding));
   }
   if (number < report.findings.size()) {
     out += fmt::format("<h3>{}, in short</h3><div class=scroll><table class=edits><tbody>\n",

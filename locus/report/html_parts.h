@@ -82,8 +82,9 @@ std::int64_t add_up(std::int64_t a, std::int64_t b);
 
 // The sections of the page; each is empty when it has nothing to show.
 std::string html_findings(const engine::Report& report, std::string_view directory);
+/// `state` is HTML: whether it is new.
 std::string html_finding(const engine::Finding& finding, std::size_t number, bool open, std::int64_t steps,
-                         std::string_view directory);
+                         std::string_view directory, std::string_view state = {});
 std::string html_edits(const engine::Report& report, std::string_view directory);
 std::string html_excerpt(const engine::Finding& finding, std::string_view directory);
 std::string html_diff(const engine::Fix& fix);
@@ -94,6 +95,12 @@ std::string html_models(const engine::Report& report);
 std::string html_transfers(const engine::Report& report, std::string_view directory);
 std::string html_syncs(const engine::Report& report, std::string_view directory);
 std::string html_memory(const engine::Report& report, std::string_view directory);
+std::string html_since(const engine::Report& report, std::string_view directory);
+std::string html_ignored(const engine::Report& report, std::string_view directory);
+std::string html_not_run(const engine::Report& report, std::string_view directory);
+
+/// "new" or "known" beside a finding, where the report is compared with an earlier one.
+std::string html_state(const engine::Report& report, const engine::Finding& finding);
 
 /// "`places` is on cpu and belongs on cuda:0" as HTML, or the finding's message.
 std::string html_headline(const engine::Finding& finding);

@@ -88,7 +88,7 @@ margin:0 0 12px}
 .fixhead{display:flex;flex-wrap:wrap;gap:4px 10px;align-items:center;background:var(--soft);padding:6px 12px}
 .fixhead .at{color:var(--ink)}.fix p{margin:0;padding:6px 12px;font-size:.88em;border-top:1px solid var(--line)}
 .fix ul{margin:8px 0;padding-left:30px}
-.tag{font-size:.8rem;color:var(--dim)}.tag.ok{color:var(--ok);font-weight:600}
+.tag{font-size:.8rem;color:var(--dim)}.tag.ok{color:var(--ok);font-weight:600}.tag.new{color:var(--error);font-weight:600}
 .copy{margin-left:auto;padding:1px 9px}
 .diff>div{display:flex;width:max-content;min-width:100%;padding:3px 12px;white-space:pre;overflow-wrap:normal}
 .diff>div::before{width:1.6em;font-family:var(--mono);flex:none;color:var(--dim)}

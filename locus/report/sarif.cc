@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "locus/engine/adoption.h"
 #include "locus/engine/utf8.h"
 #include "locus/report/phrase.h"
 #include "locus/report/screen.h"
@@ -90,8 +91,20 @@ class Run {
   Json render() const {
     const std::string version = report_.program.locus.empty() ? kVersion : report_.program.locus;
     Json results = Json::array();
-    for (const Finding& finding : report_.findings) results.push_back(result(finding));
-    Json notices = Json::array();
+    for (const Finding& finding : report_.findings) {
+      results.push_back(result(finding));
+      if (report_.baseline) {
+        results.back()["baselineState"] = engine::is_known(report_, finding) ? "unchanged" : "new";
+      }
+    }
+    for (const engine::Ignored& each : report_.ignored) results.push_back(suppressed(each));
+    if (report_.baseline) {
+      for (const engine::Ignored& each : report_.baseline->gone) {
+        results.push_back(in_short(each));
+        results.back()["baselineState"] = "absent";
+      }
+    }
+    Json notices = costs();
     for (const std::string& note : report_.notes) {
       notices.push_back({{"level", "note"}, {"message", text_of(clean(note))}});
     }
@@ -197,6 +210,52 @@ class Run {
     json["partialFingerprints"] = {{"locusFinding/v1", finding.id.empty() ? fingerprint(finding) : finding.id}};
     if (finding.count > 0) json["occurrenceCount"] = finding.count;
     return json;
+  }
+
+  /// A finding of which only the main things are known.
+  Json in_short(const engine::Ignored& each) const {
+    const auto rule = std::find_if(engine::all_codes().begin(), engine::all_codes().end(),
+                                   [&](const engine::CodeInfo& code) { return code.code == each.code; });
+    const bool known = rule != engine::all_codes().end();
+    Json json = {{"ruleId", each.code}};
+    if (known) json["ruleIndex"] = rule - engine::all_codes().begin();
+    json["level"] = to_string(known ? rule->severity : engine::Severity::kError);
+    std::string words = clean(each.message);
+    if (words.empty()) words = known ? std::string(rule->title) : "tensors on different devices";
+    json["message"] = text_of(words);
+    Location at;
+    at.file = each.file, at.line = each.line;
+    json["locations"] = is_file(at.file) ? Json::array({location(at)}) : Json::array();
+    if (!each.id.empty()) json["partialFingerprints"] = {{"locusFinding/v1", each.id}};
+    return json;
+  }
+
+  /// A finding that the project has decided to live with.
+  Json suppressed(const engine::Ignored& each) const {
+    Json json = in_short(each);
+    Json why = {{"kind", each.kind == "comment" ? "inSource" : "external"}, {"status", "accepted"}};
+    if (!each.by.empty()) why["justification"] = clean(each.by);
+    json["suppressions"] = Json::array({std::move(why)});
+    return json;
+  }
+
+  /// Lines that cost more than in the baseline: no mistakes of placement, but reasons to fail.
+  Json costs() const {
+    Json all = Json::array();
+    if (!report_.baseline) return all;
+    for (const engine::Change& each : report_.baseline->more) {
+      const bool memory = each.kind == "memory";
+      const auto amount = [&](std::int64_t value) { return memory ? bytes_text(value) : counted(value, "time"); };
+      Json notice = {{"level", "warning"},
+                     {"message", text_of(fmt::format("{} {}: {}, was {} in {}", each.kind, clean(operator_name(each.what)),
+                                                     amount(each.now), amount(each.before),
+                                                     clean(report_.baseline->file)))}};
+      Location at;
+      at.file = each.file, at.line = each.line;
+      if (is_file(at.file)) notice["locations"] = Json::array({location(at)});
+      all.push_back(std::move(notice));
+    }
+    return all;
   }
 
   Json related_locations(const Finding& finding) const {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <system_error>
 
+#include "locus/engine/adoption.h"
 #include "locus/report/phrase.h"
 #include "locus/report/screen.h"
 #include "locus/report/snippet.h"
@@ -120,8 +121,9 @@ std::string not_run(const Report& report, const TextOptions& options) {
     const engine::NotRun& each = report.not_run[i];
     const std::string where = place(each.file, each.line, options.directory);
     words += i == 0 ? "" : ", ";
-    words += each.function.empty() ? place(each.file, 0, options.directory)
-                                   : fmt::format("{}{}({})", clean(each.function), kNoBreak, where);
+    const std::string name = clean(each.function);
+    const std::string_view gap = width_of(name) + width_of(where) < 48 ? kNoBreak : " ";
+    words += name.empty() ? place(each.file, 0, options.directory) : fmt::format("{}{}({})", name, gap, where);
   }
   if (report.not_run.size() > kShown) {
     words += fmt::format(" and {} more", report.not_run.size() - kShown);
@@ -133,12 +135,6 @@ std::string not_run(const Report& report, const TextOptions& options) {
 std::int64_t add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
-}
-
-bool is_known(const Report& report, const engine::Finding& finding) {
-  if (!report.baseline) return false;
-  const auto& fresh = report.baseline->new_ids;
-  return std::find(fresh.begin(), fresh.end(), finding.id) == fresh.end();
 }
 
 /// What is worse than in the baseline, beside the findings, and what is gone.
@@ -154,7 +150,7 @@ std::string baseline(const Report& report, const TextOptions& options) {
     rows.push_back({each.line > 0 ? place(each.file, each.line, options.directory) : "in all",
                     {each.kind + " " + clean(operator_name(each.what)), amount(each.now), was}});
   }
-  std::string out = table("more than in " + name, std::move(rows), options);
+  std::string out = table("more than in " + shorten(name, 40), std::move(rows), options);
   for (const engine::Ignored& each : comparison.gone) {
     const std::string where = each.line > 0 ? " at " + place(each.file, each.line, options.directory) : "";
     out += hanging("gone: ", clean(each.code) + where, options, Tone::kBold);
@@ -227,7 +223,7 @@ std::string render_text(const Report& report, const TextOptions& asked) {
   const TextOptions options = settled(asked);
   std::string out;
   for (const engine::Finding& finding : report.findings) {
-    if (!is_known(report, finding)) out += render_finding(finding, options, report.program.steps) + "\n";
+    if (!engine::is_known(report, finding)) out += render_finding(finding, options, report.program.steps) + "\n";
   }
   if (options.ledger) out += ledger(report, options);
   out += baseline(report, options) + not_run(report, options);

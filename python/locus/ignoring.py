@@ -30,19 +30,22 @@ def decide(findings: list[dict[str, Any]], settings: Settings, codes: tuple[str,
     """Looks at every finding of a report; `codes` are ignored besides those of the settings."""
     verdict = Verdict()
     for finding in findings:
-        by = _by_settings(finding, settings, codes) or _by_comment(finding, verdict.notes)
+        kind, by = _by_settings(finding, settings, codes)
+        if not by:
+            kind, by = "comment", _by_comment(finding, verdict.notes)
         if by:
-            verdict.ignored.append({"id": finding["id"], "by": by})
+            verdict.ignored.append({"id": finding["id"], "by": by, "kind": kind})
     return verdict
 
 
-def _by_settings(finding: dict[str, Any], settings: Settings, codes: tuple[str, ...]) -> str:
+def _by_settings(finding: dict[str, Any], settings: Settings, codes: tuple[str, ...]) -> tuple[str, str]:
+    """(kind of decision, who decided); ("", "") where nobody did."""
     code = finding["code"]
     if code in codes:
-        return "this run's options"
+        return "options", "this run's options"
     file = finding["cause"]["file"] or (finding["uses"][0]["file"] if finding["uses"] else "")
     given = settings.codes_for(file)
-    return settings.file if code in given or ALL in given else ""
+    return ("settings", settings.file) if code in given or ALL in given else ("", "")
 
 
 def _by_comment(finding: dict[str, Any], notes: list[str]) -> str:

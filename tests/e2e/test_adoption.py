@@ -71,9 +71,18 @@ def check(program, project, *options):
     return result, json.loads(path.read_text()) if path.exists() else None
 
 
+def states(path):
+    """(code, state, fingerprint) of the results of a SARIF file."""
+    results = json.loads(path.read_text())["runs"][0]["results"]
+    return [(r["ruleId"], r.get("baselineState"), r["partialFingerprints"]["locusFinding/v1"]) for r in results]
+
+
 def test_a_comment_at_the_cause(program, project):
     write(project, comment="  # locus: ignore[LOC003] moved by hand later")
-    result, report = check(program, project)
+    result, report = check(program, project, "--sarif", "report.sarif")
+    [shown] = json.loads((project / "report.sarif").read_text())["runs"][0]["results"]
+    assert shown["suppressions"][0]["kind"] == "inSource", shown
+    assert "moved by hand later" in shown["suppressions"][0]["justification"]
     assert result.code == 0 and "1 ignored" in result.stderr, result.describe()
     assert report["findings"] == [] and report["ignored"][0]["code"] == "LOC003"
     assert report["ignored"][0]["by"].endswith("net.py:10: moved by hand later")
@@ -110,16 +119,20 @@ def test_baseline(program, project):
     (project / "report.json").rename(project / "before.json")
     # Lines move, nothing else.
     write(project, model=MODEL.replace("import torch\n", "# one\n# two\nimport torch\n"), train="\n\n" + TRAIN)
-    result, report = check(program, project, "--baseline", "before.json")
+    result, report = check(program, project, "--baseline", "before.json", "--sarif", "known.sarif")
     assert result.code == 0, result.describe()
+    known, before = states(project / "known.sarif"), json.loads((project / "before.json").read_text())
+    assert known == [("LOC003", "unchanged", before["findings"][0]["id"])]
     assert "no new findings since before.json (1 known, 0 gone)" in " ".join(result.stderr.split())
     assert "error[" not in result.stderr and len(report["findings"]) == 1 and report["baseline"]["known"] == 1
     # A new mistake, a new transfer and a new synchronisation; the old mistake is mended.
     model = MODEL.replace("self.scale = torch.ones(2)", 'self.register_buffer("scale", torch.ones(2))')
     train = TRAIN.replace("    optimizer.step()", "    optimizer.step()\n    (net.scale + torch.ones(2)).sum().item()")
     write(project, model=model, train=train)
-    result, report = check(program, project, "--baseline", "before.json")
+    result, report = check(program, project, "--baseline", "before.json", "--sarif", "new.sarif", "--html", "new.html")
     assert result.code == 1, result.describe()
+    assert [each[:2] for each in states(project / "new.sarif")] == [("LOC004", "new"), ("LOC003", "absent")]
+    assert "1 new placement mistake" in (project / "new.html").read_text()
     assert [f["code"] for f in report["findings"]] == ["LOC004"] and len(report["baseline"]["gone"]) == 1
     assert {change["kind"] for change in report["baseline"]["more"]} >= {"synchronisation"}
     for words in ("error[LOC004]", "gone: LOC003", "more than in before.json", "1 new finding"):

@@ -245,5 +245,36 @@ TEST(Html, LargeModelsAndLongNamesStaySmall) {
   EXPECT_EQ(Reader(page).check(), "");
 }
 
+TEST(Html, SaysWhatIsNewIgnoredGoneAndNotRun) {
+  engine::Report report = golden_report("page");
+  ASSERT_GE(report.findings.size(), 2u);
+  for (std::size_t i = 0; i < report.findings.size(); ++i) report.findings[i].id = "id" + std::to_string(i);
+  report.ignored = {{"a", "LOC004", "/w/a.py", 7, "a comment at a.py:7: <b>on purpose</b>", "comment", "add() got two"}};
+  report.not_run = {{"/w/net.py", "Net.sample", 30}, {"/w/other.py", "", 0}};
+  std::string page = render(report);
+  EXPECT_EQ(Reader(page).check(), "");
+  EXPECT_THAT(page, HasSubstr(", 1 ignored"));
+  EXPECT_THAT(page, HasSubstr("&lt;b&gt;on purpose&lt;/b&gt;"));
+  EXPECT_THAT(page, HasSubstr("Net.sample"));
+  EXPECT_THAT(page, HasSubstr("the whole file"));
+  EXPECT_THAT(page, Not(HasSubstr(">known<")));
+
+  engine::Comparison& since = report.baseline.emplace();
+  since.file = "baseline.json", since.new_ids = {"id0"};
+  since.known = static_cast<std::int64_t>(report.findings.size()) - 1;
+  since.gone = {{"c", "LOC003", "/w/c.py", 9, "", "", "mul() got cuda:0 and cpu"}};
+  since.more = {{"transfer", "/w/d.py", 5, "cpu → cuda:0", 3, 12}};
+  page = render(report);
+  EXPECT_EQ(Reader(page).check(), "");
+  EXPECT_THAT(page, HasSubstr("1 new placement mistake, 1 line costs more <small>since baseline.json: "));
+  EXPECT_THAT(page, HasSubstr("<span class=\"tag new\">new</span>"));
+  EXPECT_THAT(page, HasSubstr("<span class=tag>known</span>"));
+  EXPECT_THAT(page, HasSubstr("<td>3 times</td><td>12 times</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>found</td><td>gone</td>"));
+
+  report.baseline->new_ids.clear(), report.baseline->more.clear();
+  EXPECT_THAT(render(report), HasSubstr("<p class=\"verdict ok\">No new placement mistakes"));
+}
+
 }  // namespace
 }  // namespace locus::report

@@ -164,6 +164,19 @@ class Source {
     report.program = {text(),   {text(), text()},           number(), big(),  big(),
                       number(), static_cast<double>(big()), {text()}, text(), text()};
     report.notes = {text()};
+    for (std::size_t n = below(3); n > 0; --n) {
+      report.ignored.push_back({text(), text(), text(), number(), text(), coin() ? "comment" : text(), text()});
+      report.not_run.push_back({text(), text(), number()});
+    }
+    if (coin()) {
+      engine::Comparison& since = report.baseline.emplace();
+      since.file = text(), since.known = big();
+      since.gone = report.ignored;
+      since.more.push_back({coin() ? "memory" : "transfer", text(), number(), text(), big(), big()});
+      for (const engine::Finding& each : report.findings) {
+        if (coin()) since.new_ids.push_back(each.id);
+      }
+    }
     return report;
   }
 

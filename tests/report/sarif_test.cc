@@ -152,5 +152,54 @@ TEST(Sarif, SaysNothingOfTheProgramsArguments) {
   EXPECT_EQ(render_sarif(report, kOptions).find("s3cret"), std::string::npos);
 }
 
+engine::Report compared_report() {
+  engine::Report report = golden_report("page");
+  for (std::size_t i = 0; i < report.findings.size(); ++i) report.findings[i].id = "id" + std::to_string(i);
+  report.ignored = {{"a", "LOC004", "/home/me/work/a.py", 7, "a comment at a.py:7: on purpose", "comment", "add() got <two>"},
+                    {"b", "LOC020", "/home/me/work/b.py", 8, "/home/me/work/pyproject.toml", "settings", ""}};
+  report.not_run = {{"/home/me/work/net.py", "Net.<sample>", 30}, {"/home/me/work/other.py", "", 0}};
+  engine::Comparison& since = report.baseline.emplace();
+  since.file = "old<er>.json";
+  since.new_ids = {"id0"};
+  since.known = static_cast<std::int64_t>(report.findings.size()) - 1;
+  since.gone = {{"c", "LOC003", "/home/me/work/c.py", 9, "", "", "mul() got cuda:0 and cpu"}};
+  since.more = {{"transfer", "/home/me/work/d.py", 5, "cpu → cuda:0", 3, 12}};
+  return report;
+}
+
+TEST(Sarif, SaysWhatIsNewWhatIsGoneAndWhatIsSuppressed) {
+  const Json run = render(compared_report()).at("runs").at(0);
+  EXPECT_EQ(Validator(schema()).check(render(compared_report())), "");
+  const Json& results = run.at("results");
+  const std::size_t findings = compared_report().findings.size();
+  ASSERT_EQ(results.size(), findings + 3);
+  for (std::size_t i = 0; i < findings; ++i) {
+    EXPECT_EQ(results[i].at("baselineState"), i == 0 ? "new" : "unchanged");
+    EXPECT_FALSE(results[i].contains("suppressions"));
+  }
+  const Json& by_comment = results[findings];
+  EXPECT_EQ(by_comment.at("ruleId"), "LOC004");
+  EXPECT_EQ(by_comment.at("suppressions")[0].at("kind"), "inSource");
+  EXPECT_EQ(by_comment.at("suppressions")[0].at("justification"), "a comment at a.py:7: on purpose");
+  EXPECT_EQ(by_comment.at("message").at("text"), "add() got <two>");
+  EXPECT_EQ(by_comment.at("partialFingerprints").at("locusFinding/v1"), "a");
+  const Json& by_settings = results[findings + 1];
+  EXPECT_EQ(by_settings.at("suppressions")[0].at("kind"), "external");
+  EXPECT_EQ(by_settings.at("level"), "warning");
+  EXPECT_NE(by_settings.at("message").at("text"), "");
+  const Json& gone = results[findings + 2];
+  EXPECT_EQ(gone.at("baselineState"), "absent");
+  EXPECT_EQ(gone.at("locations")[0].at("physicalLocation").at("region").at("startLine"), 9);
+  const Json& notices = run.at("invocations")[0].at("toolExecutionNotifications");
+  EXPECT_EQ(notices[0].at("level"), "warning");
+  EXPECT_EQ(notices[0].at("message").at("text"), "transfer cpu → cuda:0: 12 times, was 3 times in old<er>.json");
+}
+
+TEST(Sarif, StatesAreLeftOutWhereNothingWasCompared) {
+  const Json result = only_result(golden_report("LOC003"));
+  EXPECT_FALSE(result.contains("baselineState"));
+  EXPECT_FALSE(result.contains("suppressions"));
+}
+
 }  // namespace
 }  // namespace locus::report
