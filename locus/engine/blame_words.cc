@@ -109,6 +109,10 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
       return fmt::format("{} is a plain attribute of {}{}; {} moves parameters and buffers only", name, owner_name, owner_class,
                          owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
     case Code::kCache:
+      if (!o.owner.has_value()) {
+        return fmt::format("{} was made on {} and kept{}; this call is on {}", name, o.device,
+                           origin.empty() ? "" : " (" + origin + ")", expected);
+      }
       return fmt::format("{} was put into {}{} on {} and kept{}; this call is on {}", name, owner_name, owner_class, o.device,
                          origin.empty() ? "" : " (" + origin + ")", expected);
     case Code::kToNotAssigned:

@@ -189,7 +189,7 @@ def _from_operand(
         if bound_before(file, scope, root.id, node):
             return f"{file.flat(other)}.device"
     if frame is None:
-        return ""
+        return _from_context(file, node, scope)
     here = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
     code = frame.f_code
     for name in [*here, *code.co_varnames[: code.co_argcount]]:
@@ -197,6 +197,14 @@ def _from_operand(
         if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
             return f"{name}.device"
     return ""
+
+
+def _from_context(file: source.Source, node: ast.AST, scope: ast.AST) -> str:
+    """`x.device`, in the forward() of an autograd.Function that has ended: of a tensor whose shape the call reads."""
+    given = [argument.arg for argument in getattr(getattr(scope, "args", None), "args", [])]
+    read = [n.value for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in ("shape", "size", "dtype")]
+    names = [n.id for n in read if isinstance(n, ast.Name) and n.id in given[1:]]
+    return f"{names[0]}.device" if names and given[0] == "ctx" else ""
 
 
 def _is_simple(node: ast.AST) -> bool:

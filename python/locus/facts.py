@@ -224,7 +224,11 @@ class _Case:
         device = self.other_device(number, others)
         found: causes.Cause | None = None
         if facts["kind"] == "generator" and way is not None:
-            facts["cause"] = getattr(givers.of_generator(way), "place", None)
+            found = givers.of_generator(way, device, self.users)
+            if found is not None:
+                facts["cause"] = found.place
+                if found.edit is not None:
+                    facts["edits"].setdefault("generator_device", found.edit)
             return
         if self.case["kind"] not in ("operator", "index"):
             return
@@ -258,6 +262,10 @@ class _Case:
                 _, node, context = way.leaders[0]
                 way = trails.Trail(self.users, facts["device"])
                 way.follow_in(node, context)
+            dropped = givers.of_dropped(way) if way is not None and facts["device"] == "cpu" else None
+            if dropped is not None:
+                facts["name"], facts["edits"]["assign_to"] = dropped
+                return
             found = givers.of_batch(steps[number], self.users)
             if found is None and way is not None and way.owners and facts["device"] == "cpu":
                 found = movers.of_forgotten(*way.owners[0], device)

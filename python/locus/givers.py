@@ -10,7 +10,7 @@ import ast
 import types
 from typing import Any
 
-from locus import bindings, histories, rewriting, source, trails, values
+from locus import batches, bindings, device_text, histories, rewriting, source, trails, values
 from locus.causes import Cause, location_of, mentions_device
 
 
@@ -55,10 +55,30 @@ def of_batch(steps: list[histories.Step], users: list[types.FrameType]) -> Cause
     return None
 
 
-def of_generator(trail: trails.Trail) -> Cause | None:
+def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType]) -> Cause | None:
     """The line that made a generator."""
     link = next((link for link in trail.links if link.how == "made"), None)
-    return Cause(location_of(link.context.file, link.node), None) if link is not None else None
+    if link is None:
+        return None
+    file, edit = link.context.file, None
+    if histories.called_name(link.node) == "Generator" and device.startswith("cuda"):
+        edit = rewriting.device_argument(file, link.node, device_text.write(file, link.node, device, users))
+    return Cause(location_of(file, link.node), edit)
+
+
+def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
+    """`x.to(device)` by itself, in a function that passed the value on as `x`: x, and the edit that keeps the result."""
+    for link in trail.links:
+        if link.how != "argument" or not isinstance(link.node, ast.Name):
+            continue
+        for statement in batches.statements(link.context.scope):
+            call = statement.value if isinstance(statement, ast.Expr) else None
+            if call is None or statement.lineno >= link.statement.lineno or not bindings.is_move(call):
+                continue
+            if isinstance(call.func.value, ast.Name) and call.func.value.id == link.node.id:
+                edit = link.context.file.edit([source.Change.before(statement, f"{link.node.id} = ")])
+                return None if edit is None else (link.node.id, edit)
+    return None
 
 
 def of_state(name: str, users: list[types.FrameType]) -> Cause | None:

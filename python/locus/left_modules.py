@@ -24,7 +24,15 @@ def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.
             continue  # a wrapper: what is in it was made elsewhere
         if _is_wholly_on(module, facts["device"]) or _is_mostly_left(module, facts["device"]):
             return _construction(module, facts["device"], device, users)
-    return None
+    return _late_tensor(holder.module, facts)
+
+
+def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:
+    """A parameter or buffer that was made after its module had been moved: the line that made it."""
+    made = [s for s in facts["history"] if s["action"] == "created" and s["at"]["line"] and not s["explicit"]]
+    if not made or hooks.moves_of(module)[0] is None:
+        return None
+    return Cause(made[-1]["at"], facts["edits"].get("factory_device"))
 
 
 def _chain(holder: Any) -> Iterator[Any]:
