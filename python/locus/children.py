@@ -81,6 +81,22 @@ def start_in_child() -> None:
         util.Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
 
 
+def begin(session: Any, path: str) -> None:
+    """This process is the first of a check of its own, whoever started it; its children leave their reports in a folder."""
+    global _is_child, _is_fork
+    _is_child = _is_fork = False
+    os.environ[FOLDER_VARIABLE] = path
+    follow(session)
+
+
+def set_watched(path: str, watched: bool) -> None:
+    """Whether the processes that are started from here on are checked."""
+    if watched:
+        os.environ[FOLDER_VARIABLE] = path
+    elif os.environ.get(FOLDER_VARIABLE) == path:
+        del os.environ[FOLDER_VARIABLE]
+
+
 def _end_with_parent() -> None:
     """A rank of torchrun's does not outlive a check that is killed."""
     with contextlib.suppress(Exception):
@@ -174,6 +190,55 @@ def reports(path: str) -> list[str]:
             with contextlib.suppress(OSError), open(os.path.join(path, name), encoding="utf-8") as file:
                 found.append(file.read())
     return found
+
+
+class News:
+    """What children have found since the last time, where one process reports again and again."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def take_in(self, bridge: Any) -> None:
+        """Takes it into this process's findings."""
+        for name in sorted(os.listdir(self.path) if os.path.isdir(self.path) else []):
+            pid, is_report = name.removesuffix(".json"), name.endswith(".json")
+            if is_report:
+                has_ended = not _is_alive(pid)  # asked first: what it writes after that is not lost
+                with contextlib.suppress(OSError, ValueError):
+                    with open(os.path.join(self.path, name), encoding="utf-8") as file:
+                        report = json.load(file)
+                    report["findings"] = [new for finding in report["findings"] if (new := self._new(pid, finding))]
+                    if report["findings"]:
+                        bridge.take_in(json.dumps(report))
+                if has_ended:
+                    self._forget(pid)
+
+    def _new(self, pid: str, finding: dict[str, Any]) -> dict[str, Any] | None:
+        key = pid, finding["id"]
+        before, self._counts[key] = self._counts.get(key, 0), finding["count"]
+        return {**finding, "count": finding["count"] - before} if finding["count"] > before else None
+
+    def forget_own(self) -> None:
+        """This process, a fork, has told its findings itself."""
+        if is_child():
+            self._forget(str(os.getpid()))
+
+    def _forget(self, pid: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.path, f"{pid}.json"))
+        for key in [key for key in self._counts if key[0] == pid]:
+            del self._counts[key]
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def take_in(bridge: Any, path: str) -> int:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from locus import __version__, pages, reports, settings, simulation
+from locus import __version__, children, pages, reports, settings, simulation
 from locus.errors import UsageError
 
-POLICIES = ("collect", "raise")
+POLICIES = ("collect", "raise", "warn", "move")
 """What a marker may ask for."""
 
 _WIDTH = 100
@@ -70,6 +72,11 @@ class Checks:
             _check_report_path(self.report_path)
         self.is_worker = hasattr(config, "workerinput")
         self.session: Any = None
+        self.folder = tempfile.mkdtemp(prefix="locus-pytest-")
+        self.news = children.News(self.folder)
+        self.late: list[str] = []
+        """What was found at no test's time: in a conftest.py, or by processes that outlived their tests."""
+        self._process = os.getpid()
         self.findings: dict[str, dict[str, Any]] = {}
         self.failed: set[str] = set()
         self.ops = 0
@@ -83,6 +90,7 @@ class Checks:
 
         self.session = Session("pytest", sys.argv[1:], settings=self.settings)
         self.session.start()
+        children.begin(self.session, self.folder)
 
     # --- What the session knows ---
 
@@ -102,14 +110,27 @@ class Checks:
 
     def _take(self, item: pytest.Item | None) -> str:
         """The text of what was found since the last time, which is forgotten; "" for nothing."""
-        if self.session is None or not self.session.finding_count():
+        if self.session is None:
+            return ""
+        if not children.is_child():
+            self.news.take_in(self.session.bridge)
+        if not self.session.finding_count():
             return ""
         self.session.ignored_codes = tuple(_ignored_codes(item)) if item is not None else ()
         report, text = self.read(), self.words()
         self.session.bridge.clear_findings()
+        self.news.forget_own()
+        if item is not None and _argument(item, "policy", "collect") != "collect":
+            return ""  # they were warned about
         if item is not None and report["findings"]:
             item.stash.setdefault(_found, []).extend(report["findings"])
         return text if report["findings"] else ""
+
+    def _take_late(self) -> None:
+        """Between tests: it is no fault of the next one."""
+        text = self._take(None)
+        if text:
+            self.late.append(text)
 
     # --- Test by test ---
 
@@ -120,6 +141,8 @@ class Checks:
         text = self._take(None)
         if text and isinstance(collector, pytest.Module):
             report.outcome, report.longrepr, report.result = "failed", text, []
+        elif text:
+            self.late.append(text)  # of a conftest.py
         return report
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -133,8 +156,11 @@ class Checks:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
         if self.session is not None:
+            policy = _argument(item, "policy", "collect")
+            self._take_late()
             self.session.begin_part()
-            self.session.set_policy(_argument(item, "policy", "collect"))
+            self.session.set_policy(policy)
+            children.set_watched(self.folder, policy == "collect")
         try:
             result = yield
         except pytest.skip.Exception:
@@ -170,6 +196,7 @@ class Checks:
         finally:
             if self.session is not None:
                 self.session.set_policy("collect")
+                children.set_watched(self.folder, True)
         self._fail(item, self._take(item))
         return result
 
@@ -210,9 +237,27 @@ class Checks:
             words = f"{found} finding{'s' if found > 1 else ''} in {tests} test{'s' if tests > 1 else ''}"
         else:
             words = "no placement mistakes" if self.ops else "nothing was checked: no test used PyTorch"
+        if self.late:
+            terminalreporter.section("locus: found outside of tests")
+            terminalreporter.write_line("\n\n".join(self.late))
         terminalreporter.write_line(f"locus: {words} ({self.ops:,} ops checked)" if self.ops else f"locus: {words}")
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_unconfigure(self) -> None:
+        if os.getpid() == self._process:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """xdist: what a worker has to say at its end."""
+        self.late += getattr(node, "workeroutput", {}).get("locus_late", [])
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not children.is_child():
+            self._take_late()
+        if self.is_worker:
+            session.config.workeroutput["locus_late"] = self.late
+        elif self.late and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self.report_path or self.is_worker:
             return
         report = {

@@ -40,7 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "locus(policy='collect', ignore=[], devices=0): how --locus treats a test: policy 'raise' lets PyTorch's own "
-        "errors through, 'ignore' lists codes that are no failure, 'devices' is how many it needs",
+        "errors through, 'warn' warns, 'move' says nothing; 'ignore' lists codes that are no failure, 'devices' is how "
+        "many it needs",
     )
     _begin(config, config.option)  # where the plugin came too late for the hook above
 

@@ -137,6 +137,11 @@ def add_case(case: dict[str, Any]) -> str:
     return device
 
 
+def forget_warnings() -> None:
+    """What was warned about may be warned about again: another part of the program begins."""
+    _warned.clear()
+
+
 def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
     """Once a cause, at the line where PyTorch would have raised; the program's own filters decide what becomes of it.
 

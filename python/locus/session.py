@@ -77,8 +77,9 @@ class Session:
         self.bridge = reporter.load_bridge()
 
     def set_policy(self, policy: str) -> None:
-        """What a mistake on this thread does: "collect", or "raise" as without a check."""
-        self.bridge.set_policy_state(reporter.COLLECT if policy == "collect" else reporter.CLOSED)
+        """What a mistake on this thread does: "collect", "warn", "move", or "raise" as without a check."""
+        state = reporter.CLOSED if policy == "raise" else getattr(reporter, policy.upper())
+        self.bridge.set_policy_state(state)
 
     def stop(self) -> None:
         """Ends the watch on this thread; the program's own threads are done or no longer matter."""
@@ -135,6 +136,7 @@ class Session:
         self.bridge.clear_findings()
         self.bridge.reset_steps()
         self.ignored_codes = ()
+        reporter.forget_warnings()
         self._base = _Base(self.bridge.calls_seen(), self.bridge.transfers(), self.bridge.synchronisations())
 
     def part_ops(self) -> int:

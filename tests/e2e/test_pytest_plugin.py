@@ -202,6 +202,225 @@ def test_a_mistake_at_the_top_of_a_test_file(program, project):
     assert result.code == 2 and "error[LOC004]" in result.stdout and "ERROR tests/test_gpu.py" in result.stdout
 
 
+CONFTEST = """
+import pytest
+import torch
+
+from model import Net
+
+
+@pytest.fixture(scope="session", params=["cuda:0", "cuda:1"])
+def device(request):
+    return torch.device(request.param)
+
+
+@pytest.fixture(scope="session")
+def model(device):
+    return Net().to(device)
+
+
+@pytest.fixture(scope="class")
+def table(request):
+    request.cls.table = torch.ones(2, device="cuda") + torch.ones(2)
+"""
+
+SCOPES = """
+import unittest
+import warnings
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+def test_model_in_conftest(model, device):
+    assert model(torch.ones(1, 4, device=device)).device == device
+
+
+def test_right_on_each_device(device):
+    assert (torch.ones(3, device=device) * 2).sum().item() == 6
+
+
+@pytest.mark.usefixtures("table")
+class TestTable:
+    def test_first(self):
+        assert self.table.sum().item() == 4
+
+    def test_second(self):
+        assert self.table.sum().item() == 4
+
+
+class TestCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.x = torch.ones(2, device="cuda")
+
+    def test_case_right(self):
+        self.assertEqual((self.x * 2).sum().item(), 4)
+
+    def test_case_wrong(self):
+        with self.subTest("a part"):
+            self.x + torch.ones(2)
+
+    def test_case_raises(self):
+        with self.assertRaises(RuntimeError):
+            self.x + torch.ones(2)
+
+
+def twice(times=1):
+    for _ in range(times):
+        torch.ones(2, device="cuda") + torch.ones(2)
+
+
+@pytest.mark.locus(policy="warn")
+@pytest.mark.parametrize("times", [1, 2])
+def test_warned(times):
+    with pytest.warns(UserWarning, match="LOC004"):
+        twice(times)
+
+
+@pytest.mark.locus(policy="move")
+def test_moved(locus_report):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        twice()
+    assert not locus_report.findings
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        # In a worker: no CUDA after a fork. Under collect it is a finding, LOC018.
+        return torch.zeros(1) + index
+
+
+def test_workers():
+    assert sum(float(batch) for batch in DataLoader(Samples(), num_workers=1)) == 1
+"""
+
+SCOPES_EXPECTED = {
+    "test_model_in_conftest[cuda:0]": "FAILED",
+    "test_model_in_conftest[cuda:1]": "FAILED",
+    "test_right_on_each_device[cuda:0]": "PASSED",
+    "test_right_on_each_device[cuda:1]": "PASSED",
+    "test_first": "FAILED",
+    "test_second": "PASSED",
+    "test_case_right": "PASSED",
+    "test_case_wrong": "FAILED",
+    "test_case_raises": "PASSED",
+    "test_warned[1]": "PASSED",
+    "test_warned[2]": "PASSED",
+    "test_moved": "PASSED",
+    "test_workers": "PASSED",
+}
+
+
+def test_the_right_test_fails(program, project):
+    (project / "conftest.py").write_text(CONFTEST)
+    (project / "tests" / "test_gpu.py").write_text(SCOPES)
+    result = run(program, project, "--locus")
+    found = dict(
+        reversed(pair)
+        for pair in re.findall(r"^(PASSED|FAILED|ERROR) \S*?::(test_[\w]+(?:\[\S+?\])?)(?= |$)", result.stdout, re.M)
+    )
+    assert found == SCOPES_EXPECTED, result.describe()
+    assert "outside of tests" not in result.stdout
+
+
+CHILDREN = """
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+WRONG = "import torch; torch.ones(2, device='cuda:1') + torch.ones(2)"
+
+
+def work(number):
+    torch.ones(2) + number
+    torch.ones(2, device="cuda:1") + torch.ones(2)
+    if number == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_child(number):
+    child = multiprocessing.get_context("fork").Process(target=work, args=(number,))
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+def test_child():
+    assert run_child(1) == 0
+
+
+def test_killed_child():
+    assert run_child(9) == -signal.SIGKILL
+
+
+def test_after():
+    pass
+
+
+@pytest.mark.locus(policy="raise")
+def test_child_that_raises():
+    assert run_child(2) == 1
+
+
+@pytest.mark.locus(ignore=["LOC004"])
+def test_ignored_child():
+    assert run_child(3) == 0
+"""
+
+
+def test_findings_of_child_processes(program, project):
+    (project / "tests" / "test_gpu.py").write_text(CHILDREN)
+    result = run(program, project, "--locus")
+    expected = dict.fromkeys(["test_after", "test_child_that_raises", "test_ignored_child"], "PASSED")
+    expected |= dict.fromkeys(["test_child", "test_killed_child"], "FAILED")
+    assert outcomes(result.stdout) == expected, result.describe()
+    assert "error[LOC004]" in result.stdout and "test_gpu.py:17" in result.stdout, result.describe()
+
+
+def test_a_mistake_in_conftest(program, project):
+    (project / "conftest.py").write_text("import torch\nTABLE = torch.ones(2, device='cuda') + torch.ones(2)\n")
+    (project / "tests" / "test_gpu.py").write_text("def test_it():\n    pass\n")
+    result = run(program, project, "--locus")
+    assert result.code == 4 and "conftest.py:2" in result.stderr, result.describe()
+    assert "Expected all tensors to be on the same device" in result.stderr, "pytest catches it: PyTorch's own words"
+
+
+LATE = """
+import subprocess
+import sys
+
+def test_leaves_a_process_behind():
+    code = "import os, time; time.sleep(0.1); import torch; torch.ones(2, device='cuda') + torch.ones(2); print('done')"
+    test_leaves_a_process_behind.child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+
+def test_innocent():
+    pass
+
+def teardown_module():
+    assert test_leaves_a_process_behind.child.communicate()[0] == b"done\\n"
+"""
+
+
+def test_a_process_that_outlives_its_test(program, project):
+    """What it finds is not lost."""
+    (project / "tests" / "test_gpu.py").write_text("import torch\n" + LATE)
+    result = run(program, project, "--locus")
+    assert "PASSED tests/test_gpu.py::test_leaves_a_process_behind" in result.stdout, result.describe()
+    assert result.code == 1 and "error[LOC004]" in result.stdout, result.describe()
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
