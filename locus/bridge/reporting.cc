@@ -67,15 +67,25 @@ engine::Report make_report(const std::string& frame) {
   return report;
 }
 
-/// What there is to say about one case, kept nowhere: (the findings as JSON, their text).
-py::tuple explain_case(const std::string& text, int width, const std::string& directory) {
+/// Findings that are kept nowhere: (as JSON, as text).
+py::tuple rendered(std::vector<engine::Finding> findings, int width, const std::string& directory) {
   engine::Report report;
-  report.findings = engine::blame(engine::parse_case(text));
+  report.findings = std::move(findings);
   report::TextOptions options;
   options.width = width, options.directory = directory;
   std::string words;
   for (const engine::Finding& finding : report.findings) words += report::render_finding(finding, options);
   return py::make_tuple(py::bytes(report::render_json(report)), words);
+}
+
+/// What there is to say about one case.
+py::tuple explain_case(const std::string& text, int width, const std::string& directory) {
+  return rendered(engine::blame(engine::parse_case(text)), width, directory);
+}
+
+/// A finding that needs no blaming, in words.
+py::tuple explain_finding(const std::string& text, int width, const std::string& directory) {
+  return rendered({engine::parse_finding(text)}, width, directory);
 }
 
 /// A report in JSON, in another form. What is wrong with it is a ValueError.
@@ -126,6 +136,7 @@ void define_reporting(py::module_& m) {
     }
   });
   m.def("explain_case", &explain_case);
+  m.def("explain_finding", &explain_finding);
   m.def("set_type_attribute", [](const py::handle& type, const char* name, const py::object& value) {
     // Types of the interpreter's own take attributes this way only.
     auto* raw = reinterpret_cast<PyTypeObject*>(type.ptr());

@@ -100,6 +100,10 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
         return fmt::format("{}{} is on {}, although {} was moved: it was made or put there after that", name, comma_origin,
                            o.device, moved_clause(owner));
       }
+      if (owner.device == expected) {
+        return fmt::format("{} is a {} of {}{}, whose others are on {}: it was made or put there by itself, and not moved", name,
+                           o.kind, owner_name, owner_class, expected);
+      }
       return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, o.kind, owner_name, owner_class, expected);
     case Code::kPlainContainer:
       return fmt::format("{} is in a plain {} of {}{}; {} moves registered modules and parameters only", name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -241,9 +242,24 @@ def assign_to(request: Request) -> Edit | None:
             call = node.value
             if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda"):
                 text = ast.unparse(call.func.value)
-                if text in wanted and isinstance(call.func.value, (ast.Name, ast.Attribute, ast.Subscript)):
+                plain = isinstance(call.func.value, (ast.Name, ast.Attribute, ast.Subscript))
+                if text in wanted and plain and not _is_of_another(file, scope, node, text):
                     return file.edit([Change.before(node, f"{file.segment(call.func.value)} = ")])
     return None
+
+
+def _is_of_another(file: source.Source, scope: ast.AST, node: ast.AST, text: str) -> bool:
+    """Whether a function inside the scope has a variable of its own by the name that an expression begins with."""
+    name = re.match(r"\w+", text)
+    for around in file.ancestors(node):
+        if around is scope:
+            return False
+        if isinstance(around, source.Function) and name is not None and name[0] != "self":
+            bound = {argument.arg for argument in ast.walk(around.args) if isinstance(argument, ast.arg)}
+            bound |= {n.id for n in ast.walk(around) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            if name[0] in bound:
+                return True
+    return False
 
 
 # -- where a module holds it

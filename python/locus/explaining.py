@@ -12,80 +12,13 @@ import os
 import re
 import shutil
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from locus import expressions, facts, places, source, values
+from locus import expressions, facts, forked, histories, messages, places, refusals, source, values
 from locus._load import load_bridge
-
-_DEVICE = r"(?:cuda|cpu|meta|mps|xpu)(?::\d+)?"
-
-
-class Finding:
-    """What Locus has to say about an exception. `str()` of it is the text; `data` is as in the JSON report."""
-
-    def __init__(self, data: dict[str, Any], text: str):
-        self.data, self.text = data, text
-
-    code = property(lambda self: self.data["code"], doc="Such as LOC003.")
-    reason = property(lambda self: self.data["reason"], doc="Such as plain-attribute.")
-    message = property(lambda self: self.data["message"], doc="One sentence.")
-    cause = property(lambda self: self.data["cause"], doc="The line to edit: file and line.")
-    culprit = property(lambda self: self.data["culprit"], doc="The tensor: name, kind, device, expected_device.")
-    fixes = property(lambda self: self.data["fixes"], doc="The edits.")
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"<finding {self.code} {self.reason}: {self.message}>"
-
-
-class _Pattern(NamedTuple):
-    words: re.Pattern[str]
-    kind: str
-
-
-def _pattern(kind: str, words: str) -> _Pattern:
-    return _Pattern(re.compile(words.replace("DEVICE", _DEVICE)), kind)
-
-
-# The first that is found in a message decides. Groups: `home` is the device that the others are on, `op` PyTorch's name
-# for the kernel.
-_PATTERNS = (
-    _pattern("operator", r"Expected all tensors to be on the same device, but got \w+ is on (?P<a>DEVICE), different from "
-                         r"other tensors on (?P<b>DEVICE) \(when checking argument in method wrapper_CUDA_(?P<op>\w+)\)"),
-    _pattern("operator", r"Expected all tensors to be on the same device, but found at least two devices, (?P<a>DEVICE) "
-                         r"and (?P<b>DEVICE)!(?:.*in method wrapper_CUDA_(?P<op>\w+)\))?"),
-    _pattern("operator", r"Expected all tensors to be on the same device"),
-    _pattern("operator", r"Input type \(\S+\) and (?:weight|bias) type \(\S+\) should be the same"),
-    _pattern("operator", r"Input and (?:hidden|parameter) tensors are not at the same device, found \w+ tensor at "
-                         r"(?P<a>DEVICE) and \w+ tensor at (?P<b>DEVICE)"),
-    _pattern("operator", r"Expected query, key, and value to have the same device type"),
-    _pattern("operator", r"Expected out tensor to have device (?P<home>DEVICE), but got (?P<a>DEVICE) instead"),
-    _pattern("operator", r"expected self and mask to be on the same device"),
-    _pattern("index", r"indices should be either on cpu or on the same device as the indexed tensor \((?P<home>DEVICE)\)"),
-    _pattern("lengths", r"'lengths' argument should be a 1D CPU int64 tensor"),
-    _pattern("host-access", r"can't convert (?P<a>DEVICE) device type tensor to numpy"),
-    _pattern("module", r"module must have its parameters and buffers on device (?P<home>DEVICE)"),
-    _pattern("collective", r"No backend type associated with device type (?P<a>cpu)|Tensors must be CUDA and dense"),
-    _pattern("operator", r"Expected .* to be on (?:the same device|CUDA)|must be on the same device"),
-)  # fmt: skip
-
-_KINDS = (RuntimeError, TypeError, ValueError)
-
-
-def recognise(error: BaseException) -> tuple[str, re.Match[str]] | None:
-    """(kind, match) where this is PyTorch's word on a tensor that is on the wrong device."""
-    if not isinstance(error, _KINDS):
-        return None
-    text = str(error)
-    for pattern in _PATTERNS:
-        match = pattern.words.search(text)
-        if match is not None:
-            return pattern.kind, match
-    return None
+from locus.messages import Finding
 
 
 class FrameAt:
@@ -102,7 +35,7 @@ class FrameAt:
 
 
 def traceback_frames(error: BaseException) -> list[Any]:
-    """The frames of an exception's traceback, innermost first, without Locus's own."""
+    """The frames of an exception's traceback, innermost first, without Locus's own; then those that called its first."""
     frames: list[FrameAt] = []
     traceback = error.__traceback__
     while traceback is not None:
@@ -116,92 +49,160 @@ def traceback_frames(error: BaseException) -> list[Any]:
 
 def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | None:
     """The finding behind an exception, or None where it is about something else. `frames`: those that led to it."""
-    known = recognise(error)
-    if known is None:
+    said = messages.recognise(error)
+    if said is None:
         return None
-    kind, match = known
     frames = traceback_frames(error) if frames is None else frames
-    if not frames:
+    if not frames or _raised_by_others(frames[0]):
         return None
-    raw = _raw(kind, match, str(error).partition("\n")[0], frames)
+    first = next((line for line in str(error).splitlines() if said.match[0] in line), str(error).partition("\n")[0])
+    if said.kind in refusals.KINDS:
+        finding = refusals.explain(said.kind, str(error), frames)
+        return _rendered(load_bridge().explain_finding, finding) if finding is not None else None
+    if said.kind == "fork":
+        return _rendered(load_bridge().explain_case, _forked(str(error), frames))
+    raw = _raw(said, first, frames)
     if raw is None:
         return None
     case = facts.build_case(raw, frames)
+    case["replica"] = places.in_replica(frames)
     _tell_of_new(case)
+    if said.kind == "gradient" and case["operands"]:
+        case["operands"][0]["cause"] = _returned_by(said.parts.get("function", ""), frames)
+    return _rendered(load_bridge().explain_case, case)
+
+
+def _rendered(render: Any, about: dict[str, Any]) -> Finding | None:
     width = shutil.get_terminal_size((80, 24)).columns
-    data, text = load_bridge().explain_case(json.dumps(case), max(60, min(width, 100)), os.getcwd())
+    data, text = render(json.dumps(about), max(60, min(width, 100)), os.getcwd())
     found = json.loads(data)["findings"]
     return Finding(found[0], text.rstrip("\n")) if found else None
 
 
-def _raw(kind: str, match: re.Match[str], message: str, frames: list[Any]) -> dict[str, Any] | None:
+def _raised_by_others(frame: Any) -> bool:
+    """A `raise` in a line that is not PyTorch's: whatever it says, PyTorch did not say it."""
+    if places.kind_of_file(frame.f_code.co_filename) in ("torch", "standard"):
+        return False
+    file = source.load(frame.f_code.co_filename)
+    node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
+    while node is not None and not isinstance(node, ast.stmt):
+        node = file.parent(node)
+    if node is None and file is not None:
+        return any(isinstance(s, ast.Raise) for s in file.statements_at(frame.f_lineno))
+    return isinstance(node, ast.Raise)
+
+
+def _forked(text: str, frames: list[Any]) -> dict[str, Any]:
+    """The case of CUDA in a forked process: told by a worker's traceback, or by our own frames."""
+    case = forked.make_case(text, 0)
+    if not case["use"]["line"]:
+        users = places.user_frames(frames)
+        if users:
+            case["use"] = places.frame_location(users[0])
+            case["stack"] = [case["use"]]
+            case["op"] = "the process"
+    return case
+
+
+def _raw(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any] | None:
     """What the bridge would have handed over, had it been at the door."""
-    said = match.groupdict()
+    if said.kind in ("gradient", "hook", "assigned"):
+        return _gradient(said, message, frames)
+    if said.kind == "generator":
+        return _generator(said, message, frames)
+    kind = said.kind
     operands = _operands(kind, frames)
-    home = said.get("home") or _home(said, operands)
-    raw: dict[str, Any] = {
-        "kind": kind if kind in ("operator", "index", "lengths", "host-access") else "operator",
-        "overload": _operator(said.get("op"), frames[0], kind), "error": message, "device": home,
-        "in_backward": _in_backward(frames), "forward_site": 0, "site": 0, "step": 0, "key": 0,
-    }  # fmt: skip
+    home = said.parts.get("home") or _replica_device(frames) or _home(said.parts, operands)
+    if kind == "parameters":  # PyTorch keeps the number of the first one's device
+        number = frames[0].f_locals.get("old_param_device")
+        home = f"cuda:{number}" if isinstance(number, int) and number >= 0 else "cpu"
     rule = {"index": "index", "lengths": "cpu"}.get(kind)
     for number, operand in enumerate(operands):
-        device = str(operand["tensor"].device)
-        operand["odd"] = _is_odd(kind, number, operand["tensor"], device, home)
+        operand["odd"] = _is_odd(kind, number, operand, home)
         if rule is not None and operand["odd"]:
             operand["rule"] = rule
-    operands += _unread(frames[0], home, any(operand["odd"] for operand in operands), kind)
+    other = next((said.parts[key] for key in ("a", "b") if said.parts.get(key, home) != home), "cpu")
+    _judge_unread(operands, kind, home, other)
     if not any(operand["odd"] for operand in operands):
         return None  # the tensors that can be read all agree: whatever is wrong, we don't see it
-    raw["operands"] = operands
-    return raw
+    kept = kind if kind in ("operator", "index", "lengths", "host-access") else "operator"
+    return _case(kept, _operator(said, frames[0]), home, message, operands, frames)
 
 
-def _is_odd(kind: str, number: int, tensor: Any, device: str, home: str) -> bool:
+def _case(
+    kind: str, op: str, home: str, message: str, operands: list[dict[str, Any]], frames: list[Any]
+) -> dict[str, Any]:
+    return {
+        "kind": kind, "overload": op, "error": message, "device": home, "in_backward": _in_backward(frames),
+        "forward_site": 0, "site": 0, "step": 0, "key": 0, "operands": operands,
+    }  # fmt: skip
+
+
+def _is_odd(kind: str, number: int, operand: dict[str, Any], home: str) -> bool:
+    tensor, device = operand["tensor"], operand["device"]
+    if tensor is None:
+        return bool(device) and device != home
     if kind == "index":
         return number > 0 and device not in ("cpu", home)
     if kind == "lengths":
-        return device != "cpu" and tensor.dim() == 1 and not tensor.is_floating_point()
+        return device != "cpu" and number > 0 and tensor.dim() <= 1 and not tensor.is_floating_point()
     if kind == "host-access":
         return device != "cpu"
+    if kind == "out":
+        return operand["argument"] == "out" and device != home
     return device != home and not (tensor.dim() == 0 and device == "cpu")
 
 
-def _home(said: dict[str, Any], operands: list[dict[str, Any]]) -> str:
+def _home(said: dict[str, str], operands: list[dict[str, Any]]) -> str:
     """The device that the call is meant for: the CUDA device of the message, or that most operands are on."""
-    named = [said[key] for key in ("b", "a") if said.get(key)]
+    named = [said[key] for key in ("b", "a") if key in said]
     on_cuda = [device for device in named if device.startswith("cuda")]
     if on_cuda:
         return on_cuda[0]
-    devices = [str(operand["tensor"].device) for operand in operands]
-    on_cuda = [device for device in devices if device.startswith("cuda")]
+    on_cuda = [operand["device"] for operand in operands if operand["device"].startswith("cuda")]
     return max(set(on_cuda), key=on_cuda.count) if on_cuda else "cuda:0"
 
 
-def _operator(wrapper: str | None, frame: Any, kind: str) -> str:
-    if kind == "host-access":
-        return "numpy"
+def _replica_device(frames: list[Any]) -> str:
+    """The device of the replica that DataParallel runs here."""
+    for frame in frames if places.in_replica(frames) else ():
+        device = frame.f_locals.get("device") if places.in_replica([frame]) else None
+        if isinstance(device, (int, torch.device)):
+            return str(torch.device("cuda", device) if isinstance(device, int) else device)
+    return ""
+
+
+def _operator(said: messages.Said, frame: Any) -> str:
+    if said.kind == "host-access":
+        return "from_dlpack" if "DLTensor" in said.match[0] else "numpy"
+    if said.kind in ("module", "parameters"):
+        return {"module": "DataParallel", "parameters": "parameters_to_vector"}[said.kind]
+    wrapper = said.parts.get("op")
     if wrapper:
         # "_index_select", "addmm", "Tensor_add": the operator is what PyTorch knows, with or without what stands before.
         for name in (wrapper, wrapper.lstrip("_"), wrapper.partition("_")[2], wrapper.rpartition("_")[0]):
             if name and hasattr(torch.ops.aten, name):
                 return f"aten::{name}"
-    file = source.load(frame.f_code.co_filename)
-    node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
+    node = _node(frame)
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        return f"aten::{name}" if name else ""
+        if name:
+            return f"aten::{name}"
     words = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow"}
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
         return f"aten::{words.get(type(node.op), type(node.op).__name__.lower())}"
     if isinstance(node, ast.Subscript):
         return "aten::index"
-    return ""
+    return f"aten::{frame.f_code.co_name.lstrip('_')}"
+
+
+def _node(frame: Any) -> ast.AST | None:
+    file = source.load(frame.f_code.co_filename)
+    return file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
 
 
 def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
-    """The tensors of the call that raised, in the order of its expressions."""
-    found: list[Any] = []
+    """The tensors of the call that raised, in the order of its expressions; what was made in them, as text."""
     frame = frames[0]
     if kind == "module":
         owner = frame.f_locals.get("self")
@@ -209,18 +210,31 @@ def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
         held = [*module.parameters(), *module.buffers()] if values.is_module(module) else []
         found = [frame.f_locals["t"]] if values.is_tensor(frame.f_locals.get("t")) else held
         return [_operand("self", number, tensor) for number, tensor in enumerate(found)]
-    for part in _call_parts(frame):
-        found += _tensors(values.evaluate(part, frame))
-    if not found:  # a function in C++ was called with what stands in local variables, or not at all by this line
+    if kind == "parameters":
+        return [_operand("param", 0, t) for t in [frame.f_locals.get("param")] if values.is_tensor(t)]
+    node = _node(frame)
+    out = [k.value for k in node.keywords if k.arg == "out"] if isinstance(node, ast.Call) else []
+    listed: dict[int, dict[str, Any]] = {}
+    is_user = not places.kind_of_file(frame.f_code.co_filename) == "torch"
+    for part in expressions.parts(node) if node is not None else []:
+        read = _tensors(values.evaluate(part, frame)) or _tensors(_stem(part, frame))
+        for tensor in read:
+            argument = "out" if part in out else f"argument {len(listed)}"
+            listed.setdefault(id(tensor), _operand(argument, len(listed), tensor))
+        if not read and isinstance(part, (ast.Call, ast.BinOp)):
+            new = {**_operand("argument", -1, None), "device": _device_in_text(part, frame)}
+            listed[id(part)] = {**new, "node": part if is_user else None}
+    if not listed and not is_user:
+        # A function in C++ was called with what a library function has in its local variables.
         for value in list(frame.f_locals.values()):
-            found += _tensors(value)
-    distinct = {id(tensor): tensor for tensor in found}
-    return [_operand(f"argument {number}", number, tensor) for number, tensor in enumerate(distinct.values())]
+            for tensor in _tensors(value):
+                listed.setdefault(id(tensor), _operand(f"argument {len(listed)}", len(listed), tensor))
+    return list(listed.values())
 
 
 def _operand(argument: str, number: int, tensor: Any) -> dict[str, Any]:
     return {"argument": argument, "position": number, "index": -1, "tensor": tensor, "odd": False, "rule": "same",
-            "written": False}  # fmt: skip
+            "written": False, "device": str(tensor.device) if tensor is not None else ""}  # fmt: skip
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -231,19 +245,132 @@ def _tensors(value: Any) -> list[Any]:
     return []
 
 
-def _call_parts(frame: Any) -> list[ast.AST]:
+_MOVING = {"to", "cuda", "cpu", "type", "type_as", "numpy", "item", "tolist"}
+
+
+def _stem(node: ast.AST, frame: Any) -> Any:
+    """The tensor whose method gave an operand that is gone: `buf` of buf.mul_(2). It is on the same device."""
+    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Attribute) or node.func.attr in _MOVING:
+                return values.MISSING
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr not in ("data", "T", "mT", "H"):
+            return values.MISSING
+        else:
+            node = node.value
+        value = values.evaluate(node, frame)
+        if values.is_tensor(value):
+            return value
+    return values.MISSING
+
+
+def _device_in_text(node: ast.AST, frame: Any) -> str:
+    """Where a factory call in an expression puts its result: "" where the text does not say."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _FACTORIES:
+        return ""
+    if not histories.is_namespace(node.func.value):
+        return ""
+    given = next((k.value for k in node.keywords if k.arg == "device"), None)
+    if given is None:
+        return "" if any(k.arg is None for k in node.keywords) else _indexed(torch.get_default_device())
+    value = values.evaluate(given, frame)
+    if isinstance(given, ast.Attribute) and given.attr == "device":
+        owner = values.evaluate(given.value, frame)
+        value = owner.device if values.is_tensor(owner) else value
+    try:
+        return _indexed(torch.device(value)) if isinstance(value, (str, int, torch.device)) else ""
+    except (RuntimeError, TypeError):
+        return ""
+
+
+def _indexed(device: Any) -> str:
+    return "cuda:0" if str(device) == "cuda" and torch.cuda.device_count() == 1 else str(device)
+
+
+def _judge_unread(operands: list[dict[str, Any]], kind: str, home: str, other: str) -> None:
+    """An operand that was made in the expression itself and is gone: on the side where one is missing."""
+    unknown = [operand for operand in operands if operand["tensor"] is None and not operand["device"]]
+    found = any(operand["odd"] for operand in operands)
+    if len(unknown) == 1 and kind in ("operator", "host-access") and not (found and kind == "host-access"):
+        stays = found or kind == "host-access" or not home.startswith("cuda")
+        unknown[0].update(device=home if stays else other, odd=not found)
+        unknown = []
+    operands[:] = [operand for operand in operands if not any(operand is one for one in unknown)]
+
+
+def _gradient(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any] | None:
+    """A gradient that autograd itself refuses."""
+    home, given, op = said.parts.get("home", ""), said.parts.get("a", ""), said.parts.get("function", "")
+    pairs: list[tuple[Any, Any]] = []
+    if said.kind == "assigned":
+        pairs, op = _assigned(frames[0]), "grad"
+    elif said.kind == "hook":
+        home, given = ("cuda:0", "cpu") if home else ("cpu", "cuda:0")
+        op = "a hook" if op == "<lambda>" else op
+    elif not op:
+        pairs, op = _roots(frames), "backward"
+    elif op.endswith("Backward"):
+        op = f"{op.removesuffix('Backward')}.backward"
+    odd = next(((t, g) for t, g in pairs if t.device != g.device), None)
+    if pairs and odd is None:
+        return None
+    if odd is not None:
+        home = str(odd[0].device)
+        operands = [{**_operand("gradient", 0, odd[1]), "odd": True},
+                    _operand("output" if op == "backward" else "tensor", 1, odd[0])]  # fmt: skip
+    else:
+        operands = [{**_operand("gradient", 0, None), "device": given, "odd": True}]
+    return _case("gradient", op, home, message, operands, frames) if home else None
+
+
+def _returned_by(node: str, frames: list[Any]) -> dict[str, Any] | None:
+    """Where the program's own autograd function gives its gradient back: `backward` of DoubleBackward is Double's."""
+    name = node.removesuffix("Backward")
+    for frame in frames if name != node else ():
+        for names in (frame.f_locals, frame.f_globals):
+            code = getattr(getattr(names.get(name), "backward", None), "__code__", None)
+            file = source.load(code.co_filename) if code is not None else None
+            scope = file.function_at(code.co_firstlineno, code.co_name) if file is not None else None
+            returns = [one for one in ast.walk(scope) if isinstance(one, ast.Return)] if scope is not None else []
+            if len(returns) == 1 and places.is_user_file(file.file):
+                at = returns[0]
+                return places.location(
+                    file.file, at.lineno, at.end_lineno, at.col_offset, at.end_col_offset, places.function_name(code)
+                )
+    return None
+
+
+def _roots(frames: list[Any]) -> list[tuple[Any, Any]]:
+    """(output, gradient) of a backward pass that did not begin."""
+    for frame in frames[:3]:
+        if frame.f_code.co_name == "_engine_run_backward":
+            outputs, given = frame.f_locals.get("t_outputs"), frame.f_locals.get("args")
+            gradients = given[0] if isinstance(given, tuple) and given else ()
+            if isinstance(outputs, (list, tuple)) and isinstance(gradients, (list, tuple)):
+                both = zip(outputs, gradients)
+                return [(o, g) for o, g in both if values.is_tensor(o) and values.is_tensor(g)]
+    return []
+
+
+def _assigned(frame: Any) -> list[tuple[Any, Any]]:
+    """(tensor, gradient) of `p.grad = g`."""
     file = source.load(frame.f_code.co_filename)
-    node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
-    return expressions.parts(node) if node is not None else []
+    for statement in file.statements_at(frame.f_lineno) if file is not None else ():
+        if not isinstance(statement, ast.Assign):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and target.attr == "grad":
+                tensor, gradient = values.evaluate(target.value, frame), values.evaluate(statement.value, frame)
+                if values.is_tensor(tensor) and values.is_tensor(gradient):
+                    return [(tensor, gradient)]
+    return []
 
 
-def _unread(frame: Any, home: str, found: bool, kind: str) -> list[dict[str, Any]]:
-    """The operand that was made in the expression itself and is gone: its text is known, and on which side it stood."""
-    new = [part for part in _call_parts(frame) if isinstance(part, (ast.Call, ast.BinOp))]
-    if len(new) != 1 or kind not in ("operator", "host-access") or (found and kind == "host-access"):
-        return []
-    device = home if found or kind == "host-access" or not home.startswith("cuda") else "cpu"
-    return [{**_operand("argument", -1, None), "odd": not found, "node": new[0], "device": device}]
+def _generator(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any]:
+    home, given = (_indexed(said.parts[key]) for key in ("home", "a"))
+    operand = {**_operand("generator", 0, None), "odd": True, "generator_device": given, "device": given}
+    return _case("generator", _operator(said, frames[0]), home, message, [operand], frames)
 
 
 def _tell_of_new(case: dict[str, Any]) -> None:

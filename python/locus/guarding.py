@@ -7,11 +7,16 @@ printed, or by `error.finding`.
 
 from __future__ import annotations
 
+import collections
 import sys
 import threading
 from typing import Any
 
 from locus.errors import UsageError
+
+_ERRORS = (RuntimeError, TypeError, ValueError, BufferError)
+"""What PyTorch raises about devices, and NumPy."""
+_MOST_ERRORS = 32
 
 _on = False
 _asking = threading.local()
@@ -73,22 +78,42 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Any:
         return error.__dict__.get("finding")
     _asking.now = True
     try:
-        from locus import explaining
+        from locus import messages
 
-        if explaining.recognise(error) is None:
+        if messages.recognise(error) is None:
             return None
         error.__dict__["_locus_asked"] = True
+        finding = _carried(error)
+        if finding is not None:  # the text stands in the message already
+            error.__dict__["finding"] = finding
+            return finding
+        from locus import explaining
+
         finding = explaining.explain(error, frames)
         if finding is None:
             return None
         error.__dict__["finding"] = finding
+        _lately.append(finding)
         # Not add_note(): before 3.11 there is none, and it would ask for the notes that are being made.
         error.__dict__.setdefault("__notes__", []).append("\n" + finding.text)
         return finding
-    except Exception:
-        return None  # a fault in the explaining: PyTorch's own words stand
+    except Exception as fault:  # PyTorch's own words stand
+        from locus import facts
+
+        facts.note_fault("explaining", fault)
+        return None
     finally:
         _asking.now = False
+
+
+_lately: collections.deque[Any] = collections.deque(maxlen=16)
+"""The last findings: PyTorch raises an error of another thread once more, with the first one's traceback as its words."""
+
+
+def _carried(error: BaseException) -> Any:
+    """The finding whose text is in an error's message: that of the error which this one passes on."""
+    text = str(error)
+    return next((finding for finding in list(_lately) if finding.text in text), None)
 
 
 def _install_hooks() -> None:
@@ -107,18 +132,31 @@ def _install_hooks() -> None:
     sys.excepthook, threading.excepthook = excepthook, thread_excepthook
 
 
-def _attach_all(error: BaseException | None) -> None:
-    seen = 0
-    while error is not None and seen < 16:
-        _attach(error, None)
-        error, seen = error.__cause__ or error.__context__, seen + 1
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and those behind it: causes, contexts, the members of a group."""
+    found: list[BaseException] = []
+    waiting = [error]
+    while waiting and len(found) < _MOST_ERRORS:
+        one = waiting.pop(0)
+        if any(one is known for known in found):
+            continue
+        found.append(one)
+        behind = (one.__cause__, one.__context__, *getattr(one, "exceptions", ()))
+        waiting += [each for each in behind if isinstance(each, BaseException)]
+    return found
+
+
+def _attach_all(error: BaseException) -> None:
+    for one in _chain(error):
+        _attach(one, None)
 
 
 def _print_notes(error: BaseException) -> None:
     """Python 3.10 prints no notes."""
     if sys.version_info < (3, 11):
-        for note in getattr(error, "__notes__", []):
-            print(note, file=sys.stderr)
+        for one in _chain(error):
+            for note in one.__dict__.get("__notes__", []):
+                print(note, file=sys.stderr)
 
 
 def _install_monitor() -> None:
@@ -127,16 +165,13 @@ def _install_monitor() -> None:
     if tool is None:
         return  # other tools have taken all places; the hooks still explain what nobody catches
 
-    from locus import places
+    from locus import messages, places
 
     def raised(code: Any, offset: int, error: BaseException) -> None:
-        if not isinstance(error, (RuntimeError, TypeError)) or "_locus_asked" in error.__dict__:
+        if not isinstance(error, _ERRORS) or "_locus_asked" in error.__dict__ or getattr(_asking, "now", False):
             return
-        if not getattr(_asking, "now", False):
-            from locus import explaining
-
-            if explaining.recognise(error) is not None:
-                _attach(error, places.frames_here())
+        if messages.recognise(error) is not None:
+            _attach(error, places.frames_here())
 
     monitoring.use_tool_id(tool, "locus")
     monitoring.register_callback(tool, monitoring.events.RAISE, raised)
@@ -158,6 +193,6 @@ class _Lazy:
 
 
 def _install_attributes(bridge: Any) -> None:
-    for kind in (RuntimeError, TypeError):
+    for kind in _ERRORS:
         for name in ("finding", "__notes__"):
             bridge.set_type_attribute(kind, name, _Lazy(name))

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from locus import source
@@ -99,6 +99,14 @@ def user_frames(frames: list[types.FrameType]) -> list[types.FrameType]:
     """The program's own among `frames`; where there are none, what is neither PyTorch, Locus nor Python itself."""
     mine = [frame for frame in frames if is_user_file(frame.f_code.co_filename)]
     return mine or [frame for frame in frames if kind_of_file(frame.f_code.co_filename) == "installed"]
+
+
+_REPLICAS = os.path.join("nn", "parallel", "parallel_apply.py")
+
+
+def in_replica(frames: Iterable[types.FrameType]) -> bool:
+    """Whether these frames are in one of DataParallel's replicas."""
+    return any(frame.f_code.co_filename.endswith(_REPLICAS) for frame in frames)
 
 
 def positions(code: types.CodeType, instruction: int) -> tuple[int, int, int, int]:

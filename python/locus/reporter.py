@@ -72,7 +72,7 @@ def report(raw: dict[str, Any]) -> tuple[bool, str]:
         if not case["use"]["line"]:
             case["use"] = _poor_case(raw)["use"]
         case["caught_by"] = caught_by
-        case["replica"] = _in_replica(frame)
+        case["replica"] = places.in_replica(places.walk(frame))
         _note_source(bridge, raw, case)
     except Exception as error:
         facts.note_fault("the facts of a finding", error)
@@ -168,16 +168,6 @@ def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None
             if len(made) > 1:
                 facts["made_here"], facts["made_at"] = made, histories.site_location(step["site"])
                 break
-
-
-def _in_replica(frame: Any) -> bool:
-    """Whether the call happens in one of DataParallel's replicas."""
-    end = os.path.join("nn", "parallel", "parallel_apply.py")
-    while frame is not None:
-        if frame.f_code.co_filename.endswith(end):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def watch_threads(bridge: Any) -> None:

@@ -3,51 +3,15 @@
 import textwrap
 
 import pytest
-
-CASES = {
-    "batch": ("m = nn.Linear(3, 3).to(dev); x = torch.randn(2, 3); m(x)", "x"),
-    "factory": ("h = torch.randn(2, 3, device=dev); h + torch.arange(3)", "torch.arange(3)"),
-    "loss_weight": (
-        "c = nn.CrossEntropyLoss(weight=torch.ones(3)); c(torch.randn(2, 3, device=dev), torch.tensor([0, 1], device=dev))",
-        "c.weight",
-    ),
-    "host_access": ("t = torch.ones(2, device=dev); t.numpy()", "t"),
-    "index": ("t = torch.randn(5); i = torch.tensor([0], device=dev); t[i]", "i"),
-    "list": ("a, b = torch.ones(2, device=dev), torch.ones(2); torch.cat([a, b])", "b"),
-    "in_place": ("acc = torch.zeros(3); acc += torch.ones(3, device=dev)", "acc"),
-    "embedding": ("e = nn.Embedding(5, 4).to(dev); ids = torch.tensor([1, 2]); e(ids)", "ids"),
-    "convolution": ("c = nn.Conv2d(1, 1, 1).to(dev); image = torch.randn(1, 1, 2, 2); c(image)", "image"),
-    "lstm_state": (
-        "n = nn.LSTM(4, 4).to(dev); h = torch.zeros(1, 1, 4); c = h.to(dev); n(torch.randn(3, 1, 4, device=dev), (h, c))",
-        "h",
-    ),
-    "attention": (
-        "m = nn.MultiheadAttention(4, 2).to(dev); q = torch.randn(3, 1, 4, device=dev); k = torch.randn(3, 1, 4); m(q, k, k)",
-        "k",
-    ),
-}
+from guard_cases import CASES, program_of, wrong
 
 
 @pytest.mark.parametrize("history", [False, True])
-@pytest.mark.parametrize("case", CASES)
-def test_a_caught_error_has_its_finding(program, case, history):
-    call, name = CASES[case]
-    text = f"""
-        import locus, torch, traceback
-        from torch import nn
-        locus.guard(history={history})
-        dev = torch.device("cuda")
-        def attempt():
-            {call}
-        try:
-            attempt()
-        except (RuntimeError, TypeError) as error:
-            print(error.finding.culprit["name"], error.finding.cause["line"])
-            assert error.finding.text in "".join(traceback.format_exception(error))
-        """
-    if case == "index" and history:
-        name = "t"  # made without a device, where the index was put on the card
-    assert program.run_source(textwrap.dedent(text)).ok().stdout == f"{name} 7\n"
+def test_every_sentence_of_pytorch_s(program, history):
+    devices = int(program.run_source("import torch; print(torch.cuda.device_count())").ok().stdout)
+    names = [name for name, case in CASES.items() if case.devices <= devices]
+    result = program.run_source(program_of(names, history)).ok()
+    assert not wrong(result.stdout, names)
 
 
 def test_an_uncaught_error_ends_with_the_finding(program):
