@@ -4,6 +4,7 @@
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>
+#include <c10/core/DeviceGuard.h>
 
 namespace locus::bridge {
 namespace {
@@ -34,6 +35,7 @@ void set_coo_parts(const Tensor& target, const Tensor& source, const Tensor& ind
 }
 
 Tensor make_coo(DispatchKey key, const Tensor& like, const Tensor& indices, const Tensor& values) {
+  const c10::DeviceGuard here(values.device());  // an empty one is made first, where the current device is
   Tensor made = at::detail::make_tensor<at::SparseTensorImpl>(DispatchKeySet(key), like.dtype());
   set_coo_parts(made, like, indices, values);
   return made;

@@ -92,6 +92,15 @@ def test_sparse():
     assert (before != table.weight).any(1).tolist() == [False, True, True, False, False]
 
 
+@simulated(devices=2)
+def test_sparse_away_from_the_current_device():
+    coo = torch.eye(3).to_sparse().to("cuda:1")
+    assert coo.device == torch.device("cuda:1") and coo.values().device == coo.device
+    assert (coo @ torch.ones(3, 2, device="cuda:1")).device == coo.device
+    assert (coo + coo).coalesce().to("cuda:0").device == torch.device("cuda:0")
+    assert torch.eye(3, device="cuda:1").to_sparse_csr().device == coo.device
+
+
 @simulated(devices=1)
 def test_nested():
     pieces = [torch.ones(2, 3), torch.full((4, 3), 2.0)]
