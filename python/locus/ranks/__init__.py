@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import os
+import time
 from typing import Any
 
 _rank: int | None = None
-_world = 0
+_world = _times = 0
 _session: Any = None
 
 
@@ -73,23 +74,33 @@ def install(session: Any) -> None:
 
     reduction.install(session)
     devices.install(session)
-    original = c10d.init_process_group
+    original = c10d._update_default_pg  # every way of making the first group ends there
 
     @functools.wraps(original)
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        _joined()
-        return result
+    def update_default_pg(group: Any) -> None:
+        original(group)
+        if group is not None:
+            session.safely("joining a group", _joined)
 
-    c10d.init_process_group = torch.distributed.init_process_group = init_process_group
+    c10d._update_default_pg = update_default_pg
 
 
 def _joined() -> None:
-    global _rank, _world
+    global _rank, _world, _times
     import torch.distributed as dist
 
-    _rank, _world = dist.get_rank(), dist.get_world_size()
+    _rank, _world, _times = dist.get_rank(), dist.get_world_size(), _times + 1
     if _session is not None:
         from locus.ranks import parting
 
-        _session.safely("listening to the ranks", parting.install, _session)
+        parting.install(_session, _job())
+
+
+def _job() -> str:
+    """A name that only the ranks that have just met share: not those of an earlier or later set of processes, nor the
+    same processes before they left a group and made it anew.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    agreed = c10d._get_default_store().compare_set("locus/job", "", f"{os.getpid()}-{time.time_ns():x}")
+    return f"{agreed.decode()}-{_times}"

@@ -1,4 +1,4 @@
-"""What each rank has called, where every other rank of the check can read it: a file of fixed size for each process.
+"""What each rank has called, where every other rank of its job can read it: a file of fixed size for each of them.
 
 A slot holds one collective, found by group and sequence number, so that comparing a call with another rank's costs one
 look. The file outlives its process, however that ends.
@@ -20,6 +20,7 @@ _HEAD = struct.Struct("<4sIiiIdQQ")  # magic, pid, rank, world, state, waiting s
 _KEYS = struct.Struct("<QQH")
 _LAST = struct.Struct("<QQ")  # a group, its highest number
 _MAGIC = b"LOC1"
+_ENDING = ".calls"
 
 RUNNING, ENDED = 0, 1
 _PLACE = ("file", "line", "column", "end_line", "end_column", "function")
@@ -130,11 +131,21 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def all_flights(folder: str) -> dict[int, Flight]:
-    """The files of all ranks of a check, by rank."""
+def file_name(job: str, pid: int) -> str:
+    return f"{job}.{pid}{_ENDING}"
+
+
+def jobs(folder: str) -> list[str]:
+    """Every set of ranks that has met in a check: a program may start several, one after the other."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted({name.removesuffix(_ENDING).rpartition(".")[0] for name in names if name.endswith(_ENDING)})
+
+
+def all_flights(folder: str, job: str) -> dict[int, Flight]:
+    """The files of all ranks of a job, by rank."""
     found: dict[int, Flight] = {}
     for name in sorted(os.listdir(folder) if os.path.isdir(folder) else []):
-        if name.endswith(".calls"):
+        if name.startswith(f"{job}.") and name.endswith(_ENDING):
             try:
                 flight = Flight(os.path.join(folder, name))
             except (OSError, ValueError):

@@ -36,8 +36,8 @@ _TYPES = {
 class Listener:
     """Hears of every collective of this process."""
 
-    def __init__(self, session: Any, folder: str):
-        self.session, self.folder, self.pid = session, folder, os.getpid()
+    def __init__(self, session: Any, folder: str, job: str):
+        self.session, self.folder, self.job, self.pid = session, folder, job, os.getpid()
         self.own: flight.Flight | None = None
         self.others: dict[int, flight.Flight] = {}
         self.members: dict[str, list[int]] = {}
@@ -45,7 +45,7 @@ class Listener:
         self.places: dict[Any, dict[str, Any]] = {}  # by code and instruction
         self.thread: threading.Thread | None = None
         self.stopped: dict[int, float] = {}
-        self.reported = False
+        self.reported = self.left = False
 
     def on_call(self, group: Any, facts: dict[str, Any]) -> None:
         """Before a collective starts: note it, and compare it with what the others have called."""
@@ -85,13 +85,14 @@ class Listener:
 
     def _own(self) -> flight.Flight:
         if self.own is None:
-            self.own = flight.Flight(os.path.join(self.folder, f"{self.pid}.calls"), create=True)
+            self.own = flight.Flight(os.path.join(self.folder, flight.file_name(self.job, self.pid)), create=True)
             self.own.write_header(_rank(), ranks.world(), flight.RUNNING)
             atexit.register(self.end)
         return self.own
 
     def end(self) -> None:
-        """This process has come to its end by itself."""
+        """This process has come to its end by itself, or goes on to another job."""
+        self.left = True
         if self.own is not None and os.getpid() == self.pid:
             self.own.write_header(_rank(), ranks.world(), flight.ENDED)
 
@@ -114,7 +115,7 @@ class Listener:
 
     def _other(self, rank: int) -> flight.Flight | None:
         if rank not in self.others:
-            self.others.update({r: f for r, f in flight.all_flights(self.folder).items() if r != _rank()})
+            self.others.update({r: f for r, f in flight.all_flights(self.folder, self.job).items() if r != _rank()})
         return self.others.get(rank)
 
     def _place(self) -> dict[str, Any]:
@@ -156,7 +157,7 @@ class Listener:
 
     def _watch(self) -> None:
         tick = threading.Event()
-        while os.getpid() == self.pid and not tick.wait(0.5):
+        while os.getpid() == self.pid and not self.left and not tick.wait(0.5):
             self.session.safely("watching the ranks", self._look)
             if self.reported:
                 return
@@ -313,18 +314,28 @@ def _full(place: dict[str, Any]) -> dict[str, Any]:
     return {**place, "text": source.line_text(place["file"], place["line"])}
 
 
-def install(session: Any) -> None:
-    """Listens, where there is a folder in which ranks can meet."""
+_listener: Listener | None = None
+
+
+def install(session: Any, job: str) -> None:
+    """Listens, where there is a folder in which the ranks of a job can meet."""
+    global _listener
     folder = children.folder()
     if not os.path.isdir(folder):
         return
-    listener = Listener(session, folder)
-    session.bridge.listen_to_collectives(listener.on_call, listener.on_sharing)
+    if _listener is not None and _listener.pid == os.getpid():
+        _listener.end()
+    _listener = Listener(session, folder, job)
+    session.bridge.listen_to_collectives(_listener.on_call, _listener.on_sharing)
 
 
 def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> None:
     """After the end of all: a rank that had ended when others still called collectives is a finding."""
-    found = flight.all_flights(folder)
+    for job in flight.jobs(folder):
+        _judge_job(session, flight.all_flights(folder, job), codes)
+
+
+def _judge_job(session: Any, found: dict[int, flight.Flight], codes: dict[int, int] | None) -> None:
     lasts = {rank: each.last() for rank, each in found.items()}
     for key in sorted({key for last in lasts.values() for key in last}):
         numbers = {rank: last[key] for rank, last in lasts.items() if key in last}
