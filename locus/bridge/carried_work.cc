@@ -1,6 +1,8 @@
 // See carried_work.h.
 #include "locus/bridge/carried_work.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <utility>
 
 namespace locus::bridge {
@@ -88,6 +90,8 @@ bool CarriedWork::wait_for_parts(std::chrono::milliseconds timeout) {
 }
 
 bool CarriedWork::wait(std::chrono::milliseconds timeout) {
+  ++waiting_;
+  const auto done = c10::make_scope_exit([this] { --waiting_; });
   return point_to_point_ && !ended_.load() ? wait_for_parts(timeout) : Work::wait(timeout);
 }
 

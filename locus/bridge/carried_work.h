@@ -32,6 +32,8 @@ class CarriedWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return sequence_; }
 
+  /// Whether a thread of the program waits for it now.
+  bool is_waited_for() const { return waiting_.load() > 0; }
   /// Ends the wait with an error: the other side will not come.
   void give_up(const std::string& why);
   /// Called once, when the work is done, with or without an error.
@@ -48,6 +50,7 @@ class CarriedWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::atomic<size_t> left_;
   std::atomic<bool> ended_{false};
+  std::atomic<int> waiting_{0};
   bool point_to_point_;
   uint64_t sequence_;
 };

@@ -91,6 +91,17 @@ std::vector<int64_t> Carrier::pending() {
   return numbers;
 }
 
+std::vector<int64_t> Carrier::waited_for() {
+  const std::lock_guard lock(under_way_->mutex);
+  std::vector<int64_t> numbers;
+  for (const auto& [number, weak] : under_way_->works) {
+    const auto work = weak.lock();
+    if (work && work->is_waited_for()) numbers.push_back(number);
+  }
+  if (under_way_->claiming != 0) numbers.push_back(under_way_->claiming);
+  return numbers;
+}
+
 void Carrier::give_up(const std::string& why) {
   std::vector<c10::intrusive_ptr<CarriedWork>> works;
   {
@@ -142,6 +153,8 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
   const int64_t number = is_pair(call) ? -static_cast<int64_t>(pair_sequence_.load()) : static_cast<int64_t>(sequence_.load());
   {
     const std::lock_guard lock(under_way_->mutex);
+    // Sends that the program does not wait for never end; they go when nobody holds them.
+    if (under_way_->works.size() > 64) std::erase_if(under_way_->works, [](const auto& item) { return item.second.expired(); });
     under_way_->works.insert_or_assign(number, c10::weak_intrusive_ptr<CarriedWork>(work));
   }
   work->on_done([under_way = under_way_, number] {
@@ -402,20 +415,22 @@ WorkPtr Carrier::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAl
   return exchange(call, landed, out_bytes, at::cat(given), in_bytes, outputs, finish, options);
 }
 
-WorkPtr Carrier::send(Tensors& tensors, int destination, int) {
+WorkPtr Carrier::send(Tensors& tensors, int destination, int tag) {
   const Tensor t = only_tensor(tensors);
-  const Collective call{"send", OpType::SEND, t, -1, destination};
+  if (name_ == "nccl") tag = 0;  // NCCL knows no tags: messages keep their order
+  const Collective call{"send", OpType::SEND, t, t.numel(), destination, "", tag};
   begin(call);
   Tensors host{host_bytes(t)};
-  return carry(call, {gloo_->send(host, destination, 0)}, {});  // NCCL knows no tags: messages keep their order
+  return carry(call, {gloo_->send(host, destination, tag)}, {});
 }
 
-WorkPtr Carrier::recv(Tensors& tensors, int source, int) {
+WorkPtr Carrier::recv(Tensors& tensors, int source, int tag) {
   const Tensor t = only_tensor(tensors);
-  const Collective call{"recv", OpType::RECV, t, -1, source};
+  if (name_ == "nccl") tag = 0;
+  const Collective call{"recv", OpType::RECV, t, t.numel(), source, "", tag};
   begin(call);
   Tensors host{host_bytes(t)};
-  return carry(call, {gloo_->recv(host, source, 0)}, tensors);
+  return carry(call, {gloo_->recv(host, source, tag)}, tensors);
 }
 
 WorkPtr Carrier::barrier(const c10d::BarrierOptions& options) {

@@ -33,6 +33,7 @@ struct Collective {
   int64_t elements = -1;  ///< of what all ranks must agree on; -1: they need not
   int root = -1;          ///< of one-to-all and all-to-one calls; the other side of a send or recv
   const char* reduction = "";
+  int tag = 0;            ///< of a send or recv
 };
 
 class Carrier;
@@ -85,6 +86,8 @@ class Carrier final : public c10d::Backend {
 
   /// The sequence numbers of the calls that are not done yet; those of sends and receives are negative.
   std::vector<int64_t> pending();
+  /// Those of them that a thread of the program waits for.
+  std::vector<int64_t> waited_for();
   /// The others will not come: ends every call that is under way, and the next ones, with this error.
   void give_up(const std::string& why);
 

@@ -17,7 +17,7 @@ py::dict facts_of(Carrier& group, const Collective& call, uint64_t sequence) {
   py::dict facts;
   facts["group"] = group.getGroupUid(), facts["rank"] = group.getRank(), facts["size"] = group.getSize();
   facts["backend"] = group.getBackendName(), facts["name"] = call.name, facts["sequence"] = sequence;
-  facts["elements"] = call.elements, facts["root"] = call.root, facts["reduction"] = call.reduction;
+  facts["elements"] = call.elements, facts["root"] = call.root, facts["reduction"] = call.reduction, facts["tag"] = call.tag;
   facts["dtype"] = call.tensor.defined() ? c10::toString(call.tensor.scalar_type()) : "";
   py::tuple shape(call.tensor.defined() ? call.tensor.dim() : 0);
   for (size_t i = 0; i < shape.size(); ++i) shape[i] = call.tensor.size(static_cast<int64_t>(i));
@@ -73,6 +73,7 @@ void define_collectives(py::module_& m) {
       return c10::static_intrusive_pointer_cast<NcclOptions>(self.options());
     });
     group.def("_pending", &Carrier::pending);
+    group.def("_waited_for", &Carrier::waited_for);
     group.def("_give_up", &Carrier::give_up, py::call_guard<py::gil_scoped_release>());
     group.def("_set_default_timeout", [](Carrier& self, std::chrono::milliseconds timeout) {
       self.options()->timeout = timeout;

@@ -1,7 +1,7 @@
 """What each rank has called, where every other rank of its job can read it: a file of fixed size for each of them.
 
-A slot holds one collective, found by group and sequence number, so that comparing a call with another rank's costs one
-look. The file outlives its process, however that ends.
+A slot holds one call, found by group (or by sender and receiver) and sequence number, so that comparing a call with
+another rank's costs one look. The file outlives its process, however that ends.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _HEAD = struct.Struct("<4sIiiIdQQ")  # magic, pid, rank, world, state, waiting s
 _KEYS = struct.Struct("<QQH")
 _LAST = struct.Struct("<QQ")  # a group, its highest number
 _MAGIC = b"LOC1"
+_ARROW, _CHANNELS = "\t", 1 << 40
 _ENDING = ".calls"
 
 RUNNING, ENDED = 0, 1
@@ -39,9 +40,25 @@ class Call(NamedTuple):
     reduction: str
     place: dict[str, Any]
 
+    def key(self) -> int:
+        return group_key(self.group)
+
+    def is_message(self) -> bool:
+        """A send or a recv: `root` is the rank on the other side."""
+        return _ARROW in self.group
+
+
+def channel(group: str, source: int, target: int, tag: int) -> str:
+    """The name under which the messages of a group from one rank to another are counted."""
+    return f"{group}{_ARROW}{source}>{target}#{tag}"
+
 
 def group_key(name: str) -> int:
-    return zlib.crc32(name.encode()) + 1
+    return zlib.crc32(name.encode()) + 1 + (_CHANNELS if _ARROW in name else 0)
+
+
+def is_channel(key: int) -> bool:
+    return key >= _CHANNELS
 
 
 def _offset(key: int, number: int) -> int:
@@ -110,6 +127,10 @@ class Flight:
 
     def has(self, key: int, number: int) -> bool:
         return _KEYS.unpack_from(self.memory, _offset(key, number))[:2] == (key, number)
+
+    def has_come(self, key: int, number: int) -> bool:
+        """Whether the rank has made the call with that number, be it long ago."""
+        return self.has(key, number) or self._place_of(key) is None or self.last().get(key, 0) >= number
 
     def last(self) -> dict[int, int]:
         """The highest number of each group."""

@@ -12,29 +12,17 @@ import sys
 import threading
 from typing import Any
 
-from locus import children, places, ranks, source
-from locus.ranks import findings, flight
+from locus import children, places, ranks
+from locus.ranks import calls, flight
 
 _PATIENCE = 2.0
 """Seconds that a state must last before it is believed: signals and the last lines of a loop take a moment."""
 
-_ELSEWHERE = "waits in another collective"
-
-_FAMILY = {
-    "all_gather_into_tensor": "all_gather",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-}
-
-
-_TYPES = {
-    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Int": "int32", "Long": "int64",
-    "Short": "int16", "Char": "int8", "Byte": "uint8", "ComplexFloat": "complex64", "ComplexDouble": "complex128",
-}  # fmt: skip
+_MAX_MESSAGES = 4096
 
 
 class Listener:
-    """Hears of every collective of this process."""
+    """Hears of every collective, send and recv of this process."""
 
     def __init__(self, session: Any, folder: str, job: str):
         self.session, self.folder, self.job, self.pid = session, folder, job, os.getpid()
@@ -42,13 +30,16 @@ class Listener:
         self.others: dict[int, flight.Flight] = {}
         self.members: dict[str, list[int]] = {}
         self.groups: dict[str, Any] = {}  # those with calls under way, by name
+        self.messages: dict[tuple[str, int], tuple[int, int]] = {}  # the key and number of the latest, by the group's
+        self.counts: dict[str, int] = {}  # of the messages of each channel
         self.places: dict[Any, dict[str, Any]] = {}  # by code and instruction
         self.thread: threading.Thread | None = None
         self.stopped: dict[int, float] = {}
+        self.pending: tuple[int, int, float] = (0, 0, 0.0)  # key, number, since when
         self.reported = self.left = False
 
     def on_call(self, group: Any, facts: dict[str, Any]) -> None:
-        """Before a collective starts: note it, and compare it with what the others have called."""
+        """Before a call starts: note it, and compare it with what the others have called."""
         error = self.session.safely("a collective", self._hear, group, facts)
         if error:
             raise RuntimeError(error)
@@ -58,34 +49,49 @@ class Listener:
         from locus.ranks import devices
 
         name = next((name for name, each in self.groups.items() if each is group), "")
-        numbers = self._global(name, group.size(), sharing)
+        everyone = self._members(name, group.size())
+        numbers = [everyone[number] for number in sharing if number < len(everyone)]
         self.session.safely("a shared device", devices.report_sharing, self.session, device, numbers)
         return True
 
     def _hear(self, group: Any, facts: dict[str, Any]) -> str:
         self.groups[facts["group"]] = group
-        if facts["name"] in ("send", "recv"):
-            return ""
+        everyone = self._members(facts["group"], facts["size"])
         call = flight.Call(facts["group"], facts["sequence"], facts["name"], facts["shape"], facts["dtype"],
                            facts["elements"], facts["root"], facts["reduction"], self._place())  # fmt: skip
-        own = self._own()
-        own.write(call)
-        key = flight.group_key(call.group)
-        for rank in self._members(call.group, facts["size"]):
-            other = self._other(rank)
-            if other is None or not other.has(key, call.sequence):
+        if facts["name"] in ("send", "recv"):
+            peer = everyone[facts["root"]]
+            if peer == _rank():
+                return ""
+            call = self._message(call, peer, facts["tag"])
+            everyone = [peer]
+        self._own().write(call)
+        for rank in everyone:
+            other = self._other(rank) if rank != _rank() else None
+            if other is None or not other.has(call.key(), call.sequence):
                 continue
-            theirs = other.read(key, call.sequence)
-            if theirs is not None and not _fit(call, theirs):
-                return self._report_mismatch(call, rank, theirs)
+            theirs = other.read(call.key(), call.sequence)
+            if theirs is not None and not calls.fit(call, theirs):
+                return self._report(calls.mismatch(_rank(), call, rank, theirs))
         if self.thread is None:
             self.thread = threading.Thread(target=self._watch, name="locus-ranks", daemon=True)
             self.thread.start()
         return ""
 
+    def _message(self, call: flight.Call, peer: int, tag: int) -> flight.Call:
+        """A send or recv, with its number between the two ranks: the n-th that is sent is the n-th that is received."""
+        source, target = (_rank(), peer) if call.name == "send" else (peer, _rank())
+        name = flight.channel(call.group, source, target, tag)
+        number = self.counts[name] = self.counts.get(name, 0) + 1
+        self.messages[call.group, call.sequence] = (flight.group_key(name), number)
+        if len(self.messages) > _MAX_MESSAGES:
+            del self.messages[next(iter(self.messages))]
+        return call._replace(group=name, sequence=number, root=peer)
+
     def _own(self) -> flight.Flight:
         if self.own is None:
-            self.own = flight.Flight(os.path.join(self.folder, flight.file_name(self.job, self.pid)), create=True)
+            path = os.path.join(self.folder, flight.file_name(self.job, self.pid))
+            self.own = flight.Flight(path, create=True)
             self.own.write_header(_rank(), ranks.world(), flight.RUNNING)
             atexit.register(self.end)
         return self.own
@@ -97,21 +103,15 @@ class Listener:
             self.own.write_header(_rank(), ranks.world(), flight.ENDED)
 
     def _members(self, group: str, size: int) -> list[int]:
-        """The other ranks of a group, by their global numbers."""
+        """The ranks of a group by their global numbers, in the group's own order."""
         if group not in self.members:
             from torch.distributed import distributed_c10d as c10d
 
             found = [list(numbers) for pg, numbers in c10d._world.pg_group_ranks.items() if _name(pg) == group]
-            everyone = found[0] if found and found[0] else list(range(size))
-            if not found:
-                return [rank for rank in everyone if rank != _rank()]  # still being made
-            self.members[group] = [rank for rank in everyone if rank != _rank()]
+            if not found or not found[0]:
+                return list(range(size))  # still being made
+            self.members[group] = found[0]
         return self.members[group]
-
-    def _global(self, group: str, size: int, numbers: list[int]) -> list[int]:
-        """The global numbers of a group's ranks."""
-        everyone = sorted([*self._members(group, size), _rank()])
-        return [everyone[number] for number in numbers if number < len(everyone)]
 
     def _other(self, rank: int) -> flight.Flight | None:
         if rank not in self.others:
@@ -132,28 +132,10 @@ class Listener:
             self.places[key] = places.frame_location(frame)
         return self.places[key]
 
-    def _report_mismatch(self, call: flight.Call, rank: int, theirs: flight.Call) -> str:
-        """Two calls that do not fit, or that wait for each other: the same words on both ranks, so that it is one."""
-        mine = _rank()
-        (low, first), (high, second) = sorted([(mine, call), (rank, theirs)])
-        words = [
-            f"rank {number}: {_words(each)} at {_at(each.place)}" for number, each in ((low, first), (high, second))
-        ]
-        if (call.group, call.sequence) == (theirs.group, theirs.sequence):
-            number = f"as number {call.sequence} of their group"
-            message = f"ranks {low} and {high} called collectives that do not fit, {number}"
-            difference = _difference(first, second)
-        else:
-            message = f"ranks {low} and {high} wait for each other, each in a collective that the other has not called"
-            difference = f"number {first.sequence} of one group and number {second.sequence} of another"
-            if first.group == second.group:
-                difference = f"numbers {first.sequence} and {second.sequence} of one group"
-        self.session.add_finding(findings.make(
-            "ranks-part-ways", message, "; ".join(words) + f": {difference}",
-            _full(first.place), _full(second.place), op=call.name, ranks=[low, high],
-            notes=[_advice(call, theirs)], step=self.session.bridge.steps(),
-        ))  # fmt: skip
-        return f"locus: {message}: {'; '.join(words)}"
+    def _report(self, finding: dict[str, Any]) -> str:
+        """Adds a finding; the words for the error that ends the call."""
+        self.session.add_finding({**finding, "first_step": self.session.bridge.steps()})
+        return f"locus: {finding['message']}: {finding['why']}"
 
     def _watch(self) -> None:
         tick = threading.Event()
@@ -163,97 +145,110 @@ class Listener:
                 return
 
     def _look(self) -> None:
-        pending = []
-        for name, group in list(self.groups.items()):
-            numbers = [number for number in group._pending() if number > 0]
-            if numbers:
-                pending.append((min(numbers), name))
-            else:
-                del self.groups[name]  # not held longer than needed: the program may be done with it
-        own = self._own()
-        since = own.header()[4]
-        if not pending:
-            if since:
+        """Twice a second: is a call under way that will never end?"""
+        pending = self._oldest()
+        own, now = self._own(), flight.now()
+        if pending is None:
+            self.pending = (0, 0, 0.0)
+            if own.header()[4]:
                 own.write_header(_rank(), ranks.world(), flight.RUNNING)
-            return None
-        number, name = min(pending)
-        group, key = self.groups[name], flight.group_key(name)
-        if own.header()[5:] != (key, number) or not since:
-            own.write_header(_rank(), ranks.world(), flight.RUNNING, flight.now(), key, number)
-            return None
-        if flight.now() - since < _PATIENCE:
-            return None
+            return
+        key, number, group, is_blocked = pending
+        if self.pending[:2] != (key, number):
+            self.pending = (key, number, now)
+        # What the others see: since when this rank can do nothing but wait.
+        if not is_blocked and own.header()[4]:
+            own.write_header(_rank(), ranks.world(), flight.RUNNING)
+        elif is_blocked and (own.header()[5:] != (key, number) or not own.header()[4]):
+            own.write_header(_rank(), ranks.world(), flight.RUNNING, now, key, number)
         call = own.read(key, number)
-        if call is None:
+        if call is None or now - self.pending[2] < _PATIENCE:
+            return
+        finding = self._judge(call)
+        if finding is not None:
+            self.reported = True
+            group._give_up(self._report(finding))
+
+    def _oldest(self) -> tuple[int, int, Any, bool] | None:
+        """The call that this rank waits for: its key and number, its group, and whether a thread can't go on without."""
+        found = []
+        for name, group in list(self.groups.items()):
+            waited, under_way = group._waited_for(), group._pending()
+            if not under_way:
+                del self.groups[name]  # not held longer than needed: the program may be done with it
+            for number in under_way:
+                is_blocked = number in waited or (number > 0 and _in_backward())
+                if number > 0:
+                    found.append((not is_blocked, number, flight.group_key(name), number, group))
+                elif is_blocked and (message := self.messages.get((name, -number))):  # others are merely on their way
+                    found.append((False, -number, *message, group))
+        if not found:
             return None
-        for rank in self._members(call.group, group.size()):
-            theirs = other.read(key, number) if (other := self._other(rank)) is not None else None
-            if theirs is not None and not _fit(call, theirs):
-                self.reported = True
-                return group._give_up(self._report_mismatch(call, rank, theirs))
-            why = "" if self._arrived(rank, key, number) else self._why_missing(rank)
-            elsewhere = other.read(*other.header()[5:]) if why == _ELSEWHERE and other is not None else None
-            if elsewhere is not None:
-                self.reported = True
-                return group._give_up(self._report_mismatch(call, rank, elsewhere))
-            if why:
-                return self._report_missing(group, call, rank, why)
+        free, _, key, number, group = min(found, key=lambda entry: entry[:2])
+        return key, number, group, not free
+
+    def _judge(self, call: flight.Call) -> dict[str, Any] | None:
+        """The finding that a call will never end; None while it still may."""
+        for rank in self._partners(_rank(), call):
+            other = self._other(rank)
+            theirs = other.read(call.key(), call.sequence) if other is not None else None
+            if theirs is not None and not calls.fit(call, theirs):
+                return calls.mismatch(_rank(), call, rank, theirs)
+            if not self._has_come(rank, call) and (why := self._why_gone(rank)):
+                return calls.missing(call, [_rank()], rank, why, other)
+        ring = self._ring([(_rank(), call)]) if self._waits(_rank()) == call else None
+        return calls.deadlock(ring) if ring else None
+
+    def _partners(self, rank: int, call: flight.Call) -> list[int]:
+        """The other ranks that a rank's call needs; none where it is of a group that this process does not know."""
+        return [call.root] if call.is_message() else [each for each in self._members(call.group, 0) if each != rank]
+
+    def _flight(self, rank: int) -> flight.Flight | None:
+        return self._own() if rank == _rank() else self._other(rank)
+
+    def _has_come(self, rank: int, call: flight.Call) -> bool:
+        other = self._flight(rank)
+        return other is not None and other.has_come(call.key(), call.sequence)
+
+    def _waits(self, rank: int) -> flight.Call | None:
+        """The call in which a rank has been held up for a while."""
+        other = self._flight(rank)
+        if other is None:
+            return None
+        since, key, number = other.header()[4:]
+        return other.read(key, number) if since and flight.now() - since >= _PATIENCE else None
+
+    def _ring(self, path: list[tuple[int, flight.Call]]) -> list[tuple[int, flight.Call]] | None:
+        """Ranks from this one on, each held up by the next, and the last by this one: none will ever go on."""
+        rank, call = path[-1]
+        for other in self._partners(rank, call):
+            if self._has_come(other, call):
+                continue
+            if other == path[0][0]:
+                return path
+            theirs = self._waits(other) if all(other != seen for seen, _ in path) else None
+            if theirs is not None and (ring := self._ring([*path, (other, theirs)])):
+                return ring
         return None
 
-    def _arrived(self, rank: int, key: int, number: int) -> bool:
-        other = self._other(rank)
-        return other is not None and (other.has(key, number) or other.last().get(key, 0) >= number)
-
-    def _why_missing(self, rank: int) -> str:
+    def _why_gone(self, rank: int) -> str:
         """Why a rank will not come; "" while it still may."""
         other = self._other(rank)
         if other is None:
             return ""
-        pid, _, _, state, since, key, number = other.header()
+        pid, _, _, state = other.header()[:4]
         now, process = flight.now(), flight.process_state(pid)
         if process == "T":
             first = self.stopped.setdefault(rank, now)
             return f"is stopped (process {pid})" if now - first >= _PATIENCE else ""
         self.stopped.pop(rank, None)
-        if state == flight.ENDED or process in ("", "Z"):
-            return f"has ended (process {pid})"
-        if since and now - since >= _PATIENCE and self._stuck(rank, key, number):
-            return _ELSEWHERE
-        return ""
-
-    def _stuck(self, rank: int, key: int, number: int) -> bool:
-        """Whether what a waiting rank waits for lacks somebody who waits too: then neither will ever go on."""
-        mine = self._own()
-        if mine.header()[5] == key:  # one group: it waits for a later or earlier number than this rank
-            return not mine.has(key, number)
-        return not mine.has(key, number) or mine.last().get(key, 0) < number
-
-    def _report_missing(self, group: Any, call: flight.Call, rank: int, why: str) -> None:
-        self.reported = True
-        finding = missing_finding(self.session, call, [_rank()], rank, why, self._other(rank))
-        self.session.add_finding(finding)
-        group._give_up(f"locus: {finding['message']}: {finding['why']}")
+        return f"has ended (process {pid})" if state == flight.ENDED or process in ("", "Z") else ""
 
 
-def missing_finding(
-    session: Any, call: flight.Call, waiting: list[int], rank: int, why: str, other: flight.Flight | None
-) -> dict[str, Any]:
-    """The finding that a rank did not come to a call."""
-    last = None
-    if other is not None:
-        numbers = other.last()
-        key = flight.group_key(call.group)
-        last = other.read(key, numbers[key]) if key in numbers else None
-    came = f"; its last call was number {last.sequence}, {_words(last)} at {_at(last.place)}" if last else ""
-    who = ", ".join(str(number) for number in sorted(waiting))
-    message = f"rank {rank} did not come to collective {call.sequence}, {_words(call)}"
-    return findings.make(
-        "rank-missing", message,
-        f"rank{'s' if len(waiting) > 1 else ''} {who} wait{'' if len(waiting) > 1 else 's'} at {_at(call.place)}; "
-        f"rank {rank} {why}{came}",
-        _full(call.place), _full(last.place) if last else None, op=call.name,
-        culprit={"name": f"rank {rank}", "kind": "variable"}, ranks=waiting,
-    )  # fmt: skip
+def _in_backward() -> bool:
+    """Whether the program is inside a backward pass, which waits for its collectives without a word."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and "/torch/autograd/" in frame.f_code.co_filename
 
 
 def _user_frame(frame: Any) -> Any:
@@ -269,49 +264,6 @@ def _rank() -> int:
 
 def _name(group: Any) -> str:
     return str(getattr(group, "group_name", ""))
-
-
-def _fit(one: flight.Call, other: flight.Call) -> bool:
-    if _FAMILY.get(one.name, one.name) != _FAMILY.get(other.name, other.name) or one.dtype != other.dtype:
-        return False
-    uneven = one.name in ("gather", "scatter") or min(one.elements, other.elements) < 0
-    if not uneven and one.elements != other.elements:
-        return False
-    return one.root == other.root and one.reduction == other.reduction
-
-
-def _words(call: flight.Call) -> str:
-    kind = f" of {_TYPES.get(call.dtype, call.dtype.lower())}{list(call.shape)}" if call.dtype else ""
-    root = f" with root {call.root}" if call.root >= 0 else ""
-    return f"{call.name}(){kind}{root}"
-
-
-def _difference(one: flight.Call, other: flight.Call) -> str:
-    if _FAMILY.get(one.name, one.name) != _FAMILY.get(other.name, other.name):
-        return "another call"
-    if one.dtype != other.dtype:
-        return "another type"
-    if one.root != other.root:
-        return "another root"
-    if one.reduction != other.reduction:
-        return f"another reduction, {one.reduction} and {other.reduction}"
-    return "another number of elements"
-
-
-def _advice(one: flight.Call, other: flight.Call) -> str:
-    if one.name == other.name and one.sequence == other.sequence and one.group == other.group:
-        return "give every rank the same shape and type, by padding or by exchanging the sizes first"
-    return (
-        "every rank must make the same calls in the same order; look for a branch or a loop that differs between ranks"
-    )
-
-
-def _at(place: dict[str, Any]) -> str:
-    return f"{os.path.basename(place['file'])}:{place['line']}" if place["line"] else "an unknown line"
-
-
-def _full(place: dict[str, Any]) -> dict[str, Any]:
-    return {**place, "text": source.line_text(place["file"], place["line"])}
 
 
 _listener: Listener | None = None
@@ -337,7 +289,7 @@ def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> Non
 
 def _judge_job(session: Any, found: dict[int, flight.Flight], codes: dict[int, int] | None) -> None:
     lasts = {rank: each.last() for rank, each in found.items()}
-    for key in sorted({key for last in lasts.values() for key in last}):
+    for key in sorted({key for last in lasts.values() for key in last if not flight.is_channel(key)}):
         numbers = {rank: last[key] for rank, last in lasts.items() if key in last}
         first_missing = min(numbers.values()) + 1
         behind = [rank for rank, number in numbers.items() if number < first_missing]
@@ -347,9 +299,7 @@ def _judge_job(session: Any, found: dict[int, flight.Flight], codes: dict[int, i
         for rank in behind:
             call = found[ahead[0]].read(key, first_missing)
             if call is not None:
-                session.add_finding(
-                    missing_finding(session, call, ahead, rank, _fate(found[rank], rank, codes), found[rank])
-                )
+                session.add_finding(calls.missing(call, ahead, rank, _fate(found[rank], rank, codes), found[rank]))
 
 
 def _fate(other: flight.Flight, rank: int, codes: dict[int, int] | None) -> str:
