@@ -13,5 +13,6 @@ void add_cell_kernels(torch::Library& library, std::unordered_set<std::string>& 
 void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 void add_attention_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 void add_product_kernels(torch::Library& library, std::unordered_set<std::string>& done);
+void add_sync_norm_kernels(torch::Library& library, std::unordered_set<std::string>& done);
 
 }  // namespace locus::bridge

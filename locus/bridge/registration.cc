@@ -188,6 +188,7 @@ int install_kernels() {
   add_attention_kernels(*aten, done);
   add_softmax_kernels(*aten, done);
   add_product_kernels(*aten, done);
+  add_sync_norm_kernels(*aten, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
   static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",
