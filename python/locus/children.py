@@ -168,6 +168,7 @@ def _write_own(final: bool) -> None:
             return  # a worker that did nothing of note
         report = json.loads(_session.json(0, finished=False)) if final else _session.so_far()
         ranks.sign(report)
+        ranks.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
         if _is_fork:  # counted by the parent already, up to the fork
             report.update(transfers=[], syncs=[], memory={})
             report["program"].update(ops=0, steps=0)

@@ -1,15 +1,18 @@
 """Distributed programs, each with one mistake, and mended: what is found, where, on which ranks. Nothing hangs."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
+import torch
 
 PROGRAMS = Path(__file__).parent.parent / "programs" / "distributed"
 BUGGY = sorted(PROGRAMS.glob("buggy/*.py"))
 MENDED = sorted(PROGRAMS.glob("mended/*.py"))
 CORRECT = sorted(PROGRAMS.glob("correct/*.py"))
+GOLDEN = Path(__file__).parent / "golden"
 DEADLINE = 40
 
 
@@ -17,8 +20,9 @@ def check(program, folder, path, ranks=2, devices=4, act="", steps=""):
     """The report of a check of so many ranks, and what they printed."""
     report = folder / "report.json"
     result = program.call(
-        "rank_server:check", str(path), str(ranks), str(report), "30", str(devices), act, steps, deadline=DEADLINE
-    )
+        "rank_server:check", str(path), str(ranks), str(report), "30", str(devices), act, steps, deadline=DEADLINE,
+        cwd=path.parent,
+    )  # fmt: skip
     assert report.exists(), result.describe()
     return json.loads(report.read_text()), result
 
@@ -39,6 +43,24 @@ def test_the_mistake_is_found_once_and_blamed(program, tmp_path, path):
     assert findings[0]["cause"]["line"] in marked(path), outcome["text"]
     assert findings[0]["ranks"], outcome["text"]
     assert not outcome["report"]["notes"], outcome["report"]["notes"]
+    compare_words(path, outcome["text"])
+
+
+def compare_words(path, text):
+    """What the report says, word for word, but for what differs from run to run."""
+    text = text.partition("\nnote: the program ended")[0].partition("\nlocus: ")[0]
+    text = re.sub(r"^ +(?:= seen: .*\n)", "", text, flags=re.M)
+    if os.environ.get("LOCUS_UPDATE_GOLDEN"):
+        GOLDEN.mkdir(exist_ok=True)
+        (GOLDEN / f"{path.stem}.txt").write_text(text)
+    elif torch.__version__.startswith("2.13"):  # other versions have other lines inside
+        flat = [re.sub(r"\s+", " ", each) for each in (text, (GOLDEN / f"{path.stem}.txt").read_text())]
+        assert flat[0] == flat[1], text
+
+
+def test_every_reason_of_distributed_code_has_its_words():
+    said = "".join(path.read_text() for path in GOLDEN.glob("*.txt"))
+    assert {f"LOC0{number}" for number in range(22, 33)} <= set(re.findall(r"\[(LOC\d+)\]", said))
 
 
 NEAR_MISSES = {
@@ -111,7 +133,6 @@ def test_the_losses_are_those_of_gloo_on_the_cpu(program, tmp_path):
 
 REFUSED = """
 import os, torch, torch.distributed as dist
-from torch import nn
 rank = int(os.environ["RANK"])
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl")
@@ -127,7 +148,6 @@ if rank == 0:
     print(refused(lambda: dist.all_reduce(x.short())))
     print(refused(lambda: dist.all_reduce(x.to_sparse())))
     print(refused(lambda: dist.all_reduce(x, op=dist.ReduceOp.BAND)))
-    print(refused(lambda: nn.SyncBatchNorm(4).cuda()(x)))
 dist.destroy_process_group()
 """
 
@@ -137,7 +157,7 @@ def test_what_nccl_refuses_is_refused(program, tmp_path):
     path.write_text(REFUSED)
     _, result = check(program, tmp_path, path)
     lines = result.stdout.splitlines()
-    for words, line in zip(("contiguous", "not supported", "sparse", "BAND", "not simulated"), lines, strict=True):
+    for words, line in zip(("contiguous", "not supported", "sparse", "BAND"), lines, strict=True):
         assert words in line, result.describe()
 
 

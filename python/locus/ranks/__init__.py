@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import time
 from typing import Any
@@ -36,17 +35,21 @@ def sign(report: dict[str, Any]) -> None:
         finding["ranks"] = finding.get("ranks") or [number]
 
 
-_EXPLAIN_THE_REST = {"unfinished-reduction", "ready-twice", "ranks-part-ways", "rank-missing"}
-"""Reasons after which ranks end at different places, which is then no finding of its own."""
+def leave_word(path: str) -> None:
+    """Writes down what other ranks' findings may need to be complete."""
+    number = rank()
+    if _world > 1 and number is not None and _session is not None:
+        from locus.ranks import reduction
+
+        reduction.leave_word(path, number)
 
 
 def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> None:
     """What only somebody who has seen all ranks can say; before their reports are taken in."""
-    from locus import children
-    from locus.ranks import parting
+    from locus.ranks import parting, together
 
-    known = [finding["reason"] for text in children.reports(folder) for finding in json.loads(text)["findings"]]
-    if not _EXPLAIN_THE_REST & {*known, *session.reasons()}:
+    known = session.safely("the reports of the ranks", together.tidy, folder) or set()
+    if not together.explains_the_rest({*known, *session.reasons()}):
         session.safely("judging the ranks", parting.judge, session, folder, codes)
 
 

@@ -118,8 +118,7 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     facts = findings.operand(tensors[0], expression, "variable", True)
     session.add_finding(findings.make(
         "cpu-collective", f"{name}() of an NCCL group got a tensor on the CPU",
-        f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only, this rank's is "
-        f"{device}",
+        f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only",
         use, op=name, operands=[facts], culprit=findings.culprit_of(facts, str(device)),
         notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"],
         step=session.bridge.steps(),
@@ -323,6 +322,8 @@ def before_forward(session: Any, wrapped: Any) -> None:
             notes=["move first, then wrap"],
         ))  # fmt: skip
         _wrapped[wrapped] = (device, place)  # said once
+        if wrapped.device_ids and device != "cpu":  # and on with it: the inputs follow the module
+            wrapped.device_ids = [torch.device(device).index]
 
 
 def _after_step(session: Any, optimizer: Any) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
 import weakref
 from typing import Any
@@ -37,6 +38,8 @@ class _State:
         self.deferred: tuple[list[int], dict[str, Any]] | None = None
         self.backwards = 0
         self.fresh = False  # the backward pass under way has brought a gradient
+        self.passes = 0  # forward passes so far
+        self.lacking: list[dict[str, Any]] = []  # what the findings are about, for whoever sees all ranks
         self.reported: set[Any] = set()
         ignored = getattr(wrapped, "parameters_to_ignore", set())
         for name, parameter in wrapped.module.named_parameters():
@@ -107,6 +110,7 @@ def _begin(session: Any, wrapped: Any, state: _State, output: Any) -> None:
     state.armed = bool(wrapped.require_backward_grad_sync) and not wrapped.find_unused_parameters
     state.armed = state.armed and not wrapped.static_graph and not getattr(wrapped, "_use_python_reducer", False)
     state.synchronised = state.armed
+    state.passes += 1
     state.ready.clear()
     if state.backwards or len(state.behind) > 64:
         state.behind = []  # else: another forward() of the same iteration
@@ -216,9 +220,7 @@ def _finding(
     wrapped_at = f"{_file(made)}:{made['line']}"
     shown = findings.listed(names)
     it, they = ("it", "its") if len(names) == 1 else ("them", "their")
-    definition = sources.definition(wrapped.module, names[0])
-    branch = sources.branch(wrapped.module, names[0])
-    cause, fixes, notes = definition, [], []
+    cause, fixes, notes, branch = sources.definition(wrapped.module, names[0]), [], [], None
     if why == "frozen":
         words = (
             f"{shown} had requires_grad set to False after the module was wrapped at {wrapped_at}, which still waits "
@@ -232,34 +234,81 @@ def _finding(
             f"use {output} in the loss, or don't return it; static_graph=True where every step is like this one"
         )
         cause = use
-    elif branch is not None:
-        under = f"the `{branch['condition']}` at {_file(branch)}:{branch['line']}"
-        used = "it is used" if len(names) == 1 else "they are used"
-        words = (
-            f"{shown} took no part in what forward() returned: {used} only under {under}, which this pass did not take"
-        )
-        notes.append("find_unused_parameters=True, where steps or ranks take different branches")
-        fixes = [sources.with_argument(made, "find_unused_parameters=True")]
-        cause = {key: value for key, value in branch.items() if key != "condition"}
     else:
-        words = f"{shown} took no part in what forward() returned"
-        notes.append(
-            f"use {it} in forward(), or take {it} out of the module; or freeze {it} before wrapping "
-            f"(requires_grad_(False) before {wrapped_at})"
-        )
-        notes.append("static_graph=True will do, too, where every step leaves out the same parameters")
+        branch = sources.branch(wrapped.module, names[0])
+        words, notes = _unused(wrapped, names, branch, wrapped_at)
+        if branch is not None:
+            fixes = [sources.with_argument(made, "find_unused_parameters=True")]
+            cause = {key: value for key, value in branch.items() if key not in ("condition", "how")}
     parameter = state.parameters[numbers[0]]
     facts = [
         findings.operand(state.parameters[number], name, "parameter", True) for number, name in zip(numbers[:4], names)
     ]
     count = f"{len(names)} parameter{'s' if len(names) != 1 else ''}"
-    return findings.make(
+    finding = findings.make(
         "unfinished-reduction",
         f"the gradients of {type(wrapped.module).__name__} were not all reduced: {count} of {state.count} got none in "
         f"this backward pass",
         words, use, cause, op="backward", culprit=findings.culprit_of(facts[0], str(parameter.device)), operands=facts,
         fixes=fixes, notes=notes, step=session.bridge.steps(),
     )  # fmt: skip
+    edit = sources.with_argument(made, "find_unused_parameters=True")
+    state.lacking.append({
+        "module": list(_states).index(wrapped), "pass": state.passes, "culprit": names[0], "names": names, "why": why,
+        "branch": _way(branch) if branch else "", "condition": _condition(branch) if branch else "",
+        "notes": ["find_unused_parameters=True, since ranks take different ways; or let every rank use the same parts"],
+        "fixes": [{"verified": False, "note": "", **edit}] if edit else [],
+    })  # fmt: skip
+    return finding
+
+
+def _unused(wrapped: Any, names: list[str], branch: Any, wrapped_at: str) -> tuple[str, list[str]]:
+    """The words for parameters that no output of forward() depends on, and the cures."""
+    shown = findings.listed(names)
+    it, is_used = ("it", "it is used") if len(names) == 1 else ("them", "they are used")
+    always = "static_graph=True will do, too, where every step leaves out the same parameters"
+    if branch is not None:
+        words = f"{shown} took no part in what forward() returned: {is_used} only {_way(branch)}"
+        return words, ["find_unused_parameters=True, where steps or ranks take different branches"]
+    used = sources.is_used(wrapped.module, names[0])
+    if used is not None:
+        words = (
+            f"forward() uses {shown} at {_file(used)}:{used['line']}, but nothing that it returned leads back to {it}: "
+            f"the result was not used, or was cut off (detach(), no_grad(), a comparison)"
+        )
+        return words, [f"let the gradient through, or freeze {it} before wrapping, at {wrapped_at}", always]
+    return f"{shown} took no part in what forward() returned", [
+        f"use {it} in forward(), or take {it} out of the module; or freeze {it} before wrapping "
+        f"(requires_grad_(False) before {wrapped_at})",
+        always,
+    ]
+
+
+def _condition(branch: Any) -> str:
+    return f"the `{branch['condition']}` at {_file(branch)}:{branch['line']}"
+
+
+def _way(branch: Any) -> str:
+    leaves = " has not left early" if branch["how"] == "after" else ""
+    return f"{branch['how']} {_condition(branch)}{leaves}"
+
+
+def leave_word(path: str, rank: int) -> None:
+    """Writes down which parameters had their gradient in the last pass, where it did not end well: other ranks may lack
+    them.
+    """
+    states = list(_states.values())
+    if not any(state.armed or state.lacking for state in states):
+        return
+    record = {
+        "rank": rank,
+        "modules": [
+            {"pass": state.passes, "ready": [state.names[number] for number in sorted(state.ready)]} for state in states
+        ],
+        "lacking": [entry for state in states for entry in state.lacking],
+    }
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(record, file)
 
 
 def _report_twice(session: Any, error: str) -> None:

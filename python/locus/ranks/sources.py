@@ -6,6 +6,8 @@ import ast
 import inspect
 from typing import Any
 
+from torch import nn
+
 from locus import places, source
 
 Location = dict[str, Any]
@@ -73,26 +75,61 @@ def definition(module: Any, name: str) -> Location:
 
 
 def branch(module: Any, name: str) -> Location | None:
-    """The `if` that stands around every use of a parameter's part in forward(), or None."""
+    """The `if` on which every use of a parameter's part in forward() depends: around it, or before it with a way out
+    ("how": "under" or "after"); None where there is a use without one.
+    """
     try:
         owner, attribute = _owner(module, name)
         file, scope = _method(type(owner), "forward")
         if file is None or scope is None:
             return None
-        found = None
-        uses = _uses(scope, attribute)
-        for use in uses:
-            around = [node for node in file.ancestors(use) if isinstance(node, (ast.If, ast.IfExp))]
-            around = [node for node in around if use not in list(ast.walk(node.test))]
-            if not around:
+        found: list[tuple[ast.If | ast.IfExp, str]] = []
+        for use in _uses(scope, attribute):
+            decides = _decides(file, use)
+            if decides is None:
                 return None
-            found = found or around[0]
-        if found is None:
-            return None
-        place = _place(file, found, f"{type(owner).__name__}.forward")
-        place["end_line"], place["end_column"] = found.lineno, len(file.line(found.lineno))
-        place["condition"] = f"if {file.flat(found.test)}"
+            found.append(decides)
+        if not found or any(each[0] is not found[0][0] for each in found):
+            return None  # no use, or several conditions: which one it was is not known
+        node, how = found[0]
+        place = _place(file, node, f"{type(owner).__name__}.forward")
+        place["end_line"], place["end_column"] = node.lineno, len(file.line(node.lineno))
+        place["condition"], place["how"] = f"if {file.flat(node.test)}", how
         return place
+    except Exception:
+        return None
+
+
+def _decides(file: source.Source, use: ast.AST) -> tuple[ast.If | ast.IfExp, str] | None:
+    """The nearest `if` that decides whether a place is reached."""
+    inner = use
+    for node in file.ancestors(use):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not isinstance(inner, ast.stmt):
+            return None
+        for block in (getattr(node, field, None) for field in ("body", "orelse", "finalbody")):
+            if isinstance(block, list) and inner in block:
+                for before in reversed(block[: block.index(inner)]):
+                    ends = isinstance(before, ast.If) and isinstance(before.body[-1], (ast.Return, ast.Continue, ast.Break))
+                    if ends:
+                        return before, "after"
+        if isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test:
+            return node, "under"
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return None
+        inner = node
+    return None
+
+
+def is_used(module: Any, name: str) -> Location | None:
+    """Where forward() names the part that holds a parameter, for a part that is no container of others."""
+    try:
+        owner, attribute = _owner(module, name)
+        part = getattr(owner, attribute, None)
+        if isinstance(part, (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict, nn.Sequential)):
+            return None  # which of them is meant can't be read off
+        file, scope = _method(type(owner), "forward")
+        uses = _uses(scope, attribute) if file is not None and scope is not None else []
+        return _place(file, uses[0], f"{type(owner).__name__}.forward") if file is not None and uses else None
     except Exception:
         return None
 
