@@ -7,9 +7,12 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <new>
+#include <numeric>
+#include <string_view>
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/generator.h"
@@ -96,6 +99,7 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void*) const override { return true; }
   void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<sim::Event*>(event); }
   DeviceIndex deviceCount() const noexcept override {
+    look_at_visible_devices();
     return static_cast<DeviceIndex>(simulating() ? machine().devices() : 0);
   }
   bool queryStream(const Stream&) const override { return true; }
@@ -123,15 +127,18 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
 struct SimulatedHooks final : at::CUDAHooksInterface {
   void init() const override {}
   virtual bool isBuilt() const { return true; }
-  virtual bool isAvailable() const { return machine().devices() > 0; }
-  bool hasCUDA() const override { return machine().devices() > 0; }
+  virtual bool isAvailable() const { return getNumGPUs() > 0; }
+  bool hasCUDA() const override { return getNumGPUs() > 0; }
   bool hasCUDART() const override { return true; }
   bool hasMAGMA() const override { return true; }
   bool hasCuSOLVER() const override { return true; }
   bool hasCuBLASLt() const override { return true; }
   bool hasPrimaryContext(DeviceIndex) const override { return g_used.load(); }
-  DeviceIndex deviceCount() const override { return static_cast<DeviceIndex>(machine().devices()); }
-  int getNumGPUs() const override { return machine().devices(); }
+  DeviceIndex deviceCount() const override { return static_cast<DeviceIndex>(getNumGPUs()); }
+  int getNumGPUs() const override {
+    look_at_visible_devices();
+    return machine().devices();
+  }
   DeviceIndex current_device() const override { return static_cast<DeviceIndex>(t_current_device); }
   DeviceIndex getCurrentDevice() const override { return static_cast<DeviceIndex>(t_current_device); }
   void setCurrentDevice(DeviceIndex device) const override {
@@ -218,7 +225,20 @@ void set_current_stream(int device, int64_t stream) { t_streams[device] = stream
 
 bool in_bad_fork() { return g_bad_fork.load(std::memory_order_relaxed); }
 void mark_used() {
+  if (!g_used.load()) look_at_visible_devices();
   if (!g_used.exchange(true)) forget_initialisation_in_children();
+}
+
+void look_at_visible_devices() {
+  if (g_used.load(std::memory_order_relaxed) || !simulating()) return;
+  // What the variable was when Locus started is about the real machine; what the program makes of it is about this one.
+  const char* outside = std::getenv("LOCUS_OUTSIDE_DEVICES");
+  const char* now = std::getenv("CUDA_VISIBLE_DEVICES");
+  const int all = machine().options().devices;
+  std::vector<int> shown(static_cast<size_t>(all));
+  std::iota(shown.begin(), shown.end(), 0);
+  if (outside != nullptr && now != nullptr && std::string_view(outside) != now) shown = sim::visible_devices(now, all);
+  machine().show(std::move(shown));
 }
 
 void install_backend(const sim::MachineOptions& options, bool shared) {

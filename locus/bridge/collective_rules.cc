@@ -135,8 +135,7 @@ std::string environment(const char* name) {
 std::string card_of(c10::Device device) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  return std::string(host) + "/" + environment("GROUP_RANK") + "/" + environment("CUDA_VISIBLE_DEVICES") + "/" +
-         std::to_string(device.index());
+  return std::string(host) + "/" + environment("GROUP_RANK") + "/" + std::to_string(machine().number(device.index()));
 }
 
 }  // namespace

@@ -166,7 +166,10 @@ PYBIND11_MODULE(_bridge, m) {
     check_frame_layout();
   });
   m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false);
-  m.def("devices", [] { return simulating() ? machine().devices() : -1; });
+  m.def("devices", [] {
+    look_at_visible_devices();
+    return simulating() ? machine().devices() : -1;
+  });
   m.def("get_device", [] { return t_current_device; });
   m.def("set_device", [](int device) {
     if (device < 0) return;

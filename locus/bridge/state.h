@@ -47,6 +47,8 @@ void set_current_stream(int device, int64_t stream);
 bool in_bad_fork();
 /// The process has used a device: children that fork from here on are "bad".
 void mark_used();
+/// Shows the devices that the program leaves itself by CUDA_VISIBLE_DEVICES; without effect once one was used.
+void look_at_visible_devices();
 
 /// Installs guard, hooks, allocators and generators for `options`. Throws c10::Error with the way out.
 void install_backend(const sim::MachineOptions& options, bool shared_rng);

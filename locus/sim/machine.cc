@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdio>
 #include <stdexcept>
 
@@ -108,6 +109,24 @@ std::optional<std::size_t> parse_bytes(std::string_view text) {
   return static_cast<std::size_t>(bytes);
 }
 
+std::vector<int> visible_devices(std::string_view text, int devices) {
+  std::vector<int> found;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    std::string_view item = text.substr(0, end);
+    while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+    while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
+    int number = -1;
+    const auto [rest, error] = std::from_chars(item.data(), item.data() + item.size(), number);
+    const bool is_number = error == std::errc() && rest == item.data() + item.size();
+    if (!is_number || number < 0 || number >= devices) break;
+    if (std::find(found.begin(), found.end(), number) != found.end()) return {};  // twice: CUDA then shows none
+    found.push_back(number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return found;
+}
+
 Machine::Machine(const MachineOptions& options) : options_(options) {
   if (options.devices < 0 || options.devices > kMaxDevices) {
     throw std::invalid_argument("locus: a machine has 0 to " + std::to_string(kMaxDevices) + " devices, not " +
@@ -117,6 +136,7 @@ Machine::Machine(const MachineOptions& options) : options_(options) {
     throw std::invalid_argument("locus: a device has at least 1 byte and at most 16 TiB of memory");
   }
   for (int d = 0; d < options.devices; ++d) {
+    visible_.push_back(d);
     properties_.push_back(properties_of(d, options.memory_bytes));
     memory_.push_back(std::make_unique<CachingModel>(d, options.memory_bytes));
   }

@@ -40,11 +40,18 @@ struct MachineOptions {
 /// "80GiB", "24 GB", "512MiB", "1.5g", "1000000": bytes; nullopt for anything else (also 0, negative, too large).
 std::optional<std::size_t> parse_bytes(std::string_view text);
 
+/// The devices that CUDA_VISIBLE_DEVICES="1,0" leaves of so many, in its order; it ends at the first that is not there.
+std::vector<int> visible_devices(std::string_view text, int devices);
+
 class Machine {
  public:
   explicit Machine(const MachineOptions& options);
   ~Machine();
-  int devices() const noexcept { return options_.devices; }
+  int devices() const noexcept { return static_cast<int>(visible_.size()); }
+  /// Hides all devices but these, and numbers them anew; before the first of them is used.
+  void show(std::vector<int> devices) { visible_ = std::move(devices); }
+  /// The number that a device has on the machine, whatever is hidden.
+  int number(int device) const { return visible_.at(static_cast<std::size_t>(device)); }
   const MachineOptions& options() const noexcept { return options_; }
   const DeviceProperties& properties(int device) const { return properties_.at(device); }
   Arena& arena() noexcept { return *arena_; }
@@ -53,6 +60,7 @@ class Machine {
 
  private:
   MachineOptions options_;
+  std::vector<int> visible_;
   std::vector<DeviceProperties> properties_;
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<CachingModel>> memory_;

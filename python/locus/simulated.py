@@ -161,7 +161,12 @@ SECTIONS: dict[str, list[Feature]] = {
             "the losses of Gloo on the CPU; `no_sync`, buffers, hooks, `DistributedSampler`, checkpoints",
             "tests/dist/test_programs.py",
         ),
-        Feature("`SyncBatchNorm`", "no", "its kernels are CUDA's own; refused by name", ""),
+        Feature(
+            "`SyncBatchNorm`",
+            "yes",
+            "its formulas in the CPU's operators: those of `BatchNorm` over all ranks' batches, up to rounding",
+            "tests/dist/test_programs.py",
+        ),
         Feature(
             "`fully_shard`, `FullyShardedDataParallel`, DTensor, tensor parallelism",
             "yes",
@@ -194,6 +199,12 @@ SECTIONS: dict[str, list[Feature]] = {
             "yes",
             'an index that is not there: "CUDA error: invalid device ordinal"',
             "tests/python/test_devices.py",
+        ),
+        Feature(
+            "`CUDA_VISIBLE_DEVICES`",
+            "yes",
+            "as the program sets it before it uses CUDA; its value outside is about the real machine",
+            "tests/python/test_processes.py",
         ),
         Feature(
             "device properties",
@@ -270,7 +281,12 @@ SECTIONS: dict[str, list[Feature]] = {
     ],
     "A check": [
         Feature("operators of the main thread, Python threads, `backward()`", "yes", "", "tests/check/test_buggy.py"),
-        Feature("operators of other processes (`DataLoader` workers, `spawn`)", "no", "they run, unchecked", ""),
+        Feature(
+            "operators of other processes (`DataLoader` workers, `spawn`, ranks)",
+            "yes",
+            "each process checks itself; one report of all",
+            "tests/dist/test_launching.py",
+        ),
         Feature(
             "operators inside TorchScript",
             "yes",

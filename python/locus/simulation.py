@@ -22,6 +22,8 @@ DEFAULT_MEMORY = "80GiB"
 SIMULATE_VARIABLE = "LOCUS_SIMULATE"
 MEMORY_VARIABLE = "LOCUS_MEMORY"
 RNG_VARIABLE = "LOCUS_RNG"
+OUTSIDE_VARIABLE = "LOCUS_OUTSIDE_DEVICES"
+"""What CUDA_VISIBLE_DEVICES was when Locus began: about the real machine. What a program sets is about the simulated."""
 
 _RNG_CHOICES = ("device", "cpu")
 _MAX_BYTES = 16 << 40  # a device; the bridge's limit
@@ -44,6 +46,7 @@ class SimulationOptions(NamedTuple):
             SIMULATE_VARIABLE: f"cuda:{self.devices}",
             MEMORY_VARIABLE: str(self.memory_bytes),
             RNG_VARIABLE: self.rng,
+            OUTSIDE_VARIABLE: os.environ.get(OUTSIDE_VARIABLE, os.environ.get("CUDA_VISIBLE_DEVICES", "unset")),
         }
 
     def describe(self) -> str:

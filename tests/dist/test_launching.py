@@ -92,6 +92,16 @@ def test_a_script_that_never_initialises(tmp_path):
     assert result.returncode == 2 and "init_process_group" in result.stderr and result.stdout.count("ran") == 2
 
 
+def test_a_rank_that_cannot_start(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import os, time\nif os.environ['RANK'] == '1':\n    import no_such_module\ntime.sleep(40)\n")
+    began = time.monotonic()
+    result = run("check", "--nproc", "2", str(script), cwd=tmp_path)
+    assert result.returncode == 2 and time.monotonic() - began < 25, result.stderr
+    assert "no_such_module" in result.stderr and "rank 1 ended with exit status 1 before the ranks had met" in result.stderr
+    assert not ranks_of(tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["--nproc", "2"], ["torchrun", "--nproc-per-node", "2"]], ids=["nproc", "torchrun"]

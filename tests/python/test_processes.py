@@ -125,3 +125,34 @@ for _ in range(2):
         simulate=1,
     ).ok()
     assert result.stdout == "[(True, 6.0), (True, 22.0)]\n" * 2
+
+
+VISIBLE = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = {value!r}
+import torch
+print(torch.accelerator.device_count(), torch.cuda.device_count(), torch.cuda.is_available())
+try:
+    print(torch.ones(1, device="cuda:1").device)
+except (RuntimeError, AssertionError) as error:
+    print(str(error).splitlines()[0])
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+print(torch.cuda.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+    "value, said",
+    [
+        ("1", "1 1 True\nCUDA error: invalid device ordinal\n1\n"),
+        ("2,0", "2 2 True\ncuda:1\n2\n"),
+        ("", "0 0 False\nNo CUDA GPUs are available\n0\n"),
+    ],
+)
+def test_a_program_may_hide_devices_before_it_uses_one(program, value, said):
+    assert program.run_source(VISIBLE.format(value=value), simulate=4).ok().stdout == said
+
+
+def test_what_is_hidden_outside_is_the_real_machine(program):
+    source = "import torch; print(torch.cuda.device_count())"
+    assert program.run_source(source, simulate=4, env={"CUDA_VISIBLE_DEVICES": ""}).ok().stdout == "4\n"

@@ -146,5 +146,22 @@ TEST(Machine, TheModelSaysNoBeforeTheArena) {
   }
 }
 
+TEST(Machine, ShowsTheDevicesThatAProgramLeaves) {
+  using Numbers = std::vector<int>;
+  EXPECT_EQ(visible_devices("1", 4), Numbers{1});
+  EXPECT_EQ(visible_devices("2, 0 ,3", 4), (Numbers{2, 0, 3}));
+  EXPECT_EQ(visible_devices("", 4), Numbers{});
+  EXPECT_EQ(visible_devices("-1", 4), Numbers{});
+  EXPECT_EQ(visible_devices("0,9,1", 4), Numbers{0});  // it ends at the first that is not there
+  EXPECT_EQ(visible_devices("1,1", 4), Numbers{});
+  EXPECT_EQ(visible_devices("GPU-1234", 4), Numbers{});
+  Machine machine({.devices = 4});
+  EXPECT_EQ(machine.devices(), 4);
+  machine.show({3, 1});
+  EXPECT_EQ(machine.devices(), 2);
+  EXPECT_EQ(machine.number(1), 1);
+  EXPECT_EQ(machine.number(0), 3);
+}
+
 }  // namespace
 }  // namespace locus::sim

@@ -210,14 +210,23 @@ def _observe_ranks(
         session.load()
         ranks.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
+        joined = ranks.joined(session, folder)
     report = session.json(exit_code)
     report = report if earlier is None else reports.compare(report, earlier, arguments.baseline)
     observed = Observed(report, outputs, exit_code, None)
-    if not session.finding_count() and exit_code == 0 and not ranks.joined(session):
+    if session.finding_count() or joined:
+        return observed
+    if exit_code == 0:
         write(observed, arguments)
         raise UsageError(
             f"--nproc {nproc}: no rank has called torch.distributed.init_process_group(), so {nproc} copies of the "
             "program ran, each by itself. Call it, or leave --nproc out."
+        )
+    if failed := launching.describe_failures(codes):
+        write(observed, arguments)
+        raise UsageError(
+            f"--nproc {nproc}: {failed} before the ranks had met in torch.distributed.init_process_group(), so that "
+            "none could go on. What was printed above says why."
         )
     return observed
 

@@ -53,9 +53,11 @@ def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> Non
         session.safely("judging the ranks", parting.judge, session, folder, codes)
 
 
-def joined(session: Any) -> bool:
+def joined(session: Any, folder: str) -> bool:
     """Whether any rank has made a process group."""
-    return bool(session.so_far()["program"]["ranks"])
+    from locus.ranks import flight
+
+    return bool(session.so_far()["program"]["ranks"] or flight.jobs(folder))
 
 
 def install(session: Any) -> None:

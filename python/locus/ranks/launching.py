@@ -57,6 +57,23 @@ def launch(count: int, target: runner.Target) -> tuple[int, dict[int, int]]:
             signal.signal(number, handler)
 
 
+def describe_failures(codes: dict[int, int]) -> str:
+    """ "rank 1 ended with exit status 1", for the first rank that failed by itself; "" where none has."""
+    for rank, code in sorted(codes.items()):
+        if code > 0:
+            return f"rank {rank} ended with exit status {code}"
+        if code < 0:
+            return f"rank {rank} was killed by {signal_name(-code)}"
+    return ""
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 

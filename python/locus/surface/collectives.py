@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from locus.surface import not_simulated
+from locus.after_import import after_import
+from locus.surface import not_simulated, sharded_random
 
 _VERSION = (2, 27, 5)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -41,6 +42,7 @@ def install(bridge: Any) -> None:
         if getattr(module, "default_pg_nccl_timeout", limit) is None:
             module.default_pg_nccl_timeout = limit
     _let_gloo_have_device_tensors(c10d, group)
+    after_import("torch.distributed.tensor._random", sharded_random.install)
     torch.cuda.nccl.version = lambda: _VERSION
 
 

@@ -103,6 +103,8 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 def _device_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
     def initialize() -> None:
         bridge.mark_used()
+        if bridge.devices() == 0:  # the program hides them all
+            raise RuntimeError("No CUDA GPUs are available")
         torch.cuda.default_generators = tuple(bridge.default_generator(i) for i in range(bridge.devices()))
 
     def device_count() -> int:
@@ -266,7 +268,7 @@ def install(bridge: ModuleType) -> None:
     cuda._exchange_device = provided["_cuda_exchangeDevice"]
     cuda._maybe_exchange_device = provided["_cuda_maybeExchangeDevice"]
     cuda.graphs._cuda_isCurrentStreamCapturing = provided["_cuda_isCurrentStreamCapturing"]
-    # NVML, which needs no runtime, is asked first; it must not see the real machine, nor CUDA_VISIBLE_DEVICES.
+    # NVML, which needs no runtime, is asked first; it must not see the real machine.
     cuda._device_count_nvml = bridge.devices
     cuda._cached_device_count = None
     _install_without_nvml(bridge)

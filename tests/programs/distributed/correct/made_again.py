@@ -1,6 +1,7 @@
 # finds: nothing
 """Groups that are left and made again, with other calls; the calls of the first are not those of the second."""
 import os
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -14,7 +15,8 @@ for _ in range(3):
 dist.all_gather_into_tensor(torch.empty(8, device="cuda"), value)
 dist.destroy_process_group()
 
-dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}", rank=rank, world_size=2)
+path = os.path.join(tempfile.gettempdir(), f"locus-{os.environ['MASTER_PORT']}-{os.getppid()}")
+dist.init_process_group("nccl", init_method=f"file://{path}", rank=rank, world_size=2)
 dist.broadcast(value, src=0)
 dist.reduce(value[:2].clone(), dst=1)
 dist.barrier(device_ids=[rank])

@@ -1,5 +1,5 @@
 # finds: nothing
-"""A group that nobody asked for by name: a device mesh makes it."""
+"""A group that nobody asked for by name: a device mesh makes it. Sharded parameters draw from one sequence."""
 import os
 
 import torch
@@ -19,4 +19,12 @@ for _ in range(2):
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
+with torch.device("meta"):
+    large = nn.Linear(8, 8)
+fully_shard(large, mesh=mesh)
+large.to_empty(device="cuda")
+nn.init.normal_(large.weight)
+whole = large.weight.full_tensor()
+assert not torch.equal(whole[:4], whole[4:]) and whole.std() > 0.5
+torch.distributed.broadcast(whole.clone(), src=0)
 torch.distributed.destroy_process_group()
