@@ -20,8 +20,6 @@ _COLLECTIVES = (
     "recv", "isend", "irecv", "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 
-_REFUSAL = "module must have its parameters and buffers on device"
-
 _wrapped: weakref.WeakKeyDictionary[Any, tuple[str, dict[str, Any]]] = weakref.WeakKeyDictionary()
 _moved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _stepped: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -45,46 +43,29 @@ def install(session: Any) -> None:
 
 
 def install_replicas(session: Any) -> None:
-    """Looks at what DataParallel refuses: a module that is not on its first device."""
+    """Looks at what DataParallel refuses: a module in pieces. One that is elsewhere as a whole: locus.replicas."""
     wrapper = torch.nn.DataParallel
     forward = wrapper.forward
 
     @functools.wraps(forward)
     def noted_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return forward(self, *args, **kwargs)
-        except RuntimeError as error:
-            if _REFUSAL not in str(error) or not session.safely("DataParallel", _mend_replicas, session, self):
-                raise
+        session.safely("DataParallel", _mend_replicas, session, self)
         return forward(self, *args, **kwargs)
 
     wrapper.forward = noted_forward
 
 
-def _mend_replicas(session: Any, wrapped: Any) -> bool:
-    """A finding about what is not on the first device; then it is brought there. False: the program wants the error."""
-    if handlers.find_handler(None, RuntimeError)[0] == handlers.RAISE:
-        return False
+def _mend_replicas(session: Any, wrapped: Any) -> None:
+    """A finding about parts that are not on the first device, where the rest is; then they are brought there."""
+    if not wrapped.device_ids:
+        return
     home = torch.device("cuda", wrapped.device_ids[0])
-    module = wrapped.module
-    named = _named(module)
+    named = _named(wrapped.module)
     left = [entry for entry in named if entry[1].device != home]
-    if not left:
-        return False
-    use, kind = findings.here(4), type(module).__name__
-    if len(left) < len(named):
-        _report_scattered(session, module, left, home, use, "DataParallel")
-    else:
-        facts = findings.operand(left[0][1], left[0][0], left[0][2], True)
-        session.add_finding(findings.make(
-            "model-not-moved", f"DataParallel needs {kind} on {home}, its first device, but it is on "
-            f"{left[0][1].device}",
-            f"{kind} was never moved to {home}; DataParallel copies it from there to the other devices", use,
-            op="DataParallel", operands=[facts], culprit=findings.culprit_of(facts, str(home)),
-            notes=[f"move the module before it is wrapped: nn.DataParallel(model.to({str(home)!r}))"],
-        ))  # fmt: skip
-    _bring(module, home)
-    return True
+    if not left or len(left) == len(named) or handlers.find_handler(None, RuntimeError)[0] == handlers.RAISE:
+        return
+    _report_scattered(session, wrapped.module, left, home, findings.here(4), "DataParallel")
+    _bring(wrapped.module, home)
 
 
 def _checked(session: Any, name: str, original: Any) -> Any:
