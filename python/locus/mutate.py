@@ -14,30 +14,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 
-_DTYPES = frozenset(
-    {
-        "float",
-        "float16",
-        "float32",
-        "float64",
-        "half",
-        "double",
-        "bfloat16",
-        "int",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "long",
-        "short",
-        "bool",
-        "uint8",
-        "complex64",
-        "complex128",
-        "cfloat",
-        "cdouble",
-    }
-)
+from locus.program_text import ProgramText, TextEdit
+
+_DTYPES = {
+    "float", "float16", "float32", "float64", "half", "double", "bfloat16", "int", "int8", "int16", "int32", "int64",
+    "long", "short", "bool", "uint8", "complex64", "complex128", "cfloat", "cdouble",
+}  # fmt: skip
 _CONTAINERS = {"ModuleList": "list", "ParameterList": "list", "ModuleDict": "dict", "ParameterDict": "dict"}
 _LIKE = {"zeros_like": "zeros", "ones_like": "ones", "empty_like": "empty", "randn_like": "randn", "rand_like": "rand"}
 _NEW = {"new_zeros": "zeros", "new_ones": "ones", "new_empty": "empty", "new_full": "full", "new_tensor": "tensor"}
@@ -65,87 +47,9 @@ class Mutant:
         return f"{self.file}:{self.line}: {self.kind} ({self.culprit}): {self.old.strip()}  ->  {self.new.strip()}"
 
 
-@dataclass(frozen=True)
-class _Edit:
-    start: int
-    end: int
-    text: str
-
-
-class _Program:
-    """A program's text and tree, with byte positions, parents, and the statements that bind each name."""
-
-    def __init__(self, source: str, file: str):
-        self.file = file
-        self.bytes = source.encode()
-        self.tree = ast.parse(source, file)
-        self.line_starts = [0]
-        for line in self.bytes.splitlines(keepends=True):
-            self.line_starts.append(self.line_starts[-1] + len(line))
-        self.parents: dict[ast.AST, ast.AST] = {}
-        for node in ast.walk(self.tree):
-            for child in ast.iter_child_nodes(node):
-                self.parents[child] = node
-        self.bound_at: dict[str, list[int]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-                self.bound_at.setdefault(ast.unparse(node), []).append(node.lineno)
-
-    def start(self, node: ast.expr | ast.keyword | ast.stmt) -> int:
-        return self.line_starts[node.lineno - 1] + node.col_offset
-
-    def end(self, node: ast.expr | ast.keyword | ast.stmt) -> int:
-        return self.line_starts[node.end_lineno - 1] + node.end_col_offset
-
-    def text(self, node: ast.expr) -> str:
-        return self.bytes[self.start(node) : self.end(node)].decode()
-
-    def line_of(self, position: int) -> int:
-        low = 0
-        for number, start in enumerate(self.line_starts, 1):
-            if start > position:
-                break
-            low = number
-        return low
-
-    def statement(self, node: ast.AST) -> ast.stmt:
-        while not isinstance(node, ast.stmt):
-            node = self.parents[node]
-        return node
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        while node in self.parents:
-            node = self.parents[node]
-            yield node
-
-    def is_module_class(self, name: str) -> bool:
-        """Whether a class is PyTorch's, or looks like a module of the program's own."""
-        found = [n for n in ast.walk(self.tree) if isinstance(n, ast.ClassDef) and n.name == name]
-        methods = {m.name for cls in found for m in cls.body if isinstance(m, ast.FunctionDef)}
-        return not found or "forward" in methods or any("Module" in ast.unparse(b) for cls in found for b in cls.bases)
-
-    def in_format_string(self, node: ast.AST) -> bool:
-        """Positions inside f-strings are not to be trusted before Python 3.12."""
-        return any(isinstance(a, ast.JoinedStr) for a in self.ancestors(node))
-
-    def statement_lines(self, node: ast.AST) -> list[int]:
-        statement = self.statement(node)
-        last = statement.end_lineno
-        body = getattr(statement, "body", None)
-        if body and isinstance(body, list):
-            last = max(statement.lineno, body[0].lineno - 1)
-        return list(range(statement.lineno, last + 1))
-
-    def applied(self, edit: _Edit) -> str:
-        return (self.bytes[: edit.start] + edit.text.encode() + self.bytes[edit.end :]).decode()
-
-    def lines(self, first: int, last: int) -> str:
-        return self.bytes[self.line_starts[first - 1] : self.line_starts[last]].decode().rstrip("\n")
-
-
 def mutants(source: str, file: str = "program.py") -> Iterator[tuple[Mutant, str]]:
     """Every mutant of the program, with its text; in the order of the lines."""
-    program = _Program(source, file)
+    program = ProgramText(source, file)
     found: list[tuple[Mutant, str]] = []
     for node in ast.walk(program.tree):
         for make in _MAKERS:
@@ -168,8 +72,9 @@ def _is_valid(text: str) -> bool:
 
 
 def _mutant(
-    program: _Program, node: ast.AST, kind: str, edit: _Edit, expected: list[str], culprit: str, at: int | None = None
-) -> tuple[Mutant, str]:
+    program: ProgramText, node: ast.AST, kind: str, edit: TextEdit, expected: list[str], culprit: str,
+    at: int | None = None,
+) -> tuple[Mutant, str]:  # fmt: skip
     text = program.applied(edit)
     first, last = program.line_of(edit.start), program.line_of(max(edit.start, edit.end - 1))
     grown = edit.text.count("\n") - program.bytes[edit.start : edit.end].count(b"\n")
@@ -199,19 +104,19 @@ def _mutant(
 # --- The mistakes ----------------------------------------------------------------------------------------------------
 
 
-def _drop_move(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _drop_move(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """`x.to(device)`, `x.cuda()` and `x.cpu()` become `x`; `x = x.to(device)` becomes `x.to(device)` too."""
     if not _is_move(node) or program.in_format_string(node):
         return
     receiver = node.func.value
     name = program.text(receiver)
-    edit = _Edit(_dot_before(program, node.func), program.end(node), "")
+    edit = TextEdit(_dot_before(program, node.func), program.end(node), "")
     yield _mutant(program, node, f"drop-{node.func.attr}", edit, _reasons_of_move(program, node), name)
     statement = program.parents[node]
     if isinstance(statement, ast.Assign) and statement.value is node and len(statement.targets) == 1:
         target = statement.targets[0]
         if program.text(target) == name:
-            cut = _Edit(program.start(statement), program.start(node), "")
+            cut = TextEdit(program.start(statement), program.start(node), "")
             yield _mutant(program, node, "drop-result", cut, ["to-not-assigned", *_TENSOR], name)
 
 
@@ -232,12 +137,12 @@ def _is_dtype(node: ast.expr) -> bool:
     )
 
 
-def _dot_before(program: _Program, attribute: ast.Attribute) -> int:
+def _dot_before(program: ProgramText, attribute: ast.Attribute) -> int:
     position = program.end(attribute) - len(attribute.attr.encode())
     return program.bytes.rindex(b".", 0, position)
 
 
-def _reasons_of_move(program: _Program, call: ast.Call) -> list[str]:
+def _reasons_of_move(program: ProgramText, call: ast.Call) -> list[str]:
     receiver = call.func.value
     text = program.text(receiver)
     destination = program.text(call.args[0]) if call.args else ""
@@ -276,7 +181,7 @@ def _reasons_of_move(program: _Program, call: ast.Call) -> list[str]:
     return [*_TENSOR, *_MODULE, "to-not-assigned", "inconsistent-source", *_LATER]
 
 
-def _drop_keyword(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _drop_keyword(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """`device=…` and `map_location=…` go."""
     if not isinstance(node, ast.Call) or program.in_format_string(node):
         return
@@ -303,24 +208,24 @@ def _drop_keyword(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, st
         yield _mutant(program, node, kind, edit, expected, _target_of(program, node))
         value = keyword.value
         if isinstance(value, ast.Attribute) and value.attr == "device" and ast.unparse(value.value) != "torch":
-            pin = _Edit(program.start(value), program.end(value), '"cuda:0"')
+            pin = TextEdit(program.start(value), program.end(value), '"cuda:0"')
             yield _mutant(program, node, "pin-device", pin, ["replica-pinned", *_TENSOR], _target_of(program, node))
 
 
-def _without_argument(program: _Program, keyword: ast.keyword) -> _Edit:
+def _without_argument(program: ProgramText, keyword: ast.keyword) -> TextEdit:
     start, end = program.start(keyword), program.end(keyword)
     before = program.bytes[:start].rstrip()
     if before.endswith(b","):
-        return _Edit(len(before) - 1, end, "")
+        return TextEdit(len(before) - 1, end, "")
     after = program.bytes[end:]
     rest = after.lstrip()
     if rest.startswith(b","):
         rest = rest[1:].lstrip(b" ")
-        return _Edit(start, len(program.bytes) - len(rest), "")
-    return _Edit(start, end, "")
+        return TextEdit(start, len(program.bytes) - len(rest), "")
+    return TextEdit(start, end, "")
 
 
-def _target_of(program: _Program, node: ast.AST) -> str:
+def _target_of(program: ProgramText, node: ast.AST) -> str:
     """The name that a person would give to what this call makes."""
     statement = program.statement(node)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -328,7 +233,7 @@ def _target_of(program: _Program, node: ast.AST) -> str:
     return program.text(node)
 
 
-def _buffer_to_attribute(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _buffer_to_attribute(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """`self.register_buffer("x", v)` becomes `self.x = v`."""
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         return
@@ -340,11 +245,11 @@ def _buffer_to_attribute(program: _Program, node: ast.AST) -> Iterator[tuple[Mut
     if value is None or not (isinstance(name, ast.Constant) and str(name.value).isidentifier()):
         return
     attribute = f"{program.text(call.func.value)}.{name.value}"
-    edit = _Edit(program.start(call), program.end(call), f"{attribute} = {program.text(value)}")
+    edit = TextEdit(program.start(call), program.end(call), f"{attribute} = {program.text(value)}")
     yield _mutant(program, node, "buffer-to-attribute", edit, ["plain-attribute", "cache"], attribute)
 
 
-def _container_to_plain(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _container_to_plain(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """`nn.ModuleList([…])` becomes `[…]`, and so on."""
     if not isinstance(node, ast.Call) or node.keywords or len(node.args) > 1 or program.in_format_string(node):
         return
@@ -360,13 +265,13 @@ def _container_to_plain(program: _Program, node: ast.AST) -> Iterator[tuple[Muta
             text = f"{plain}{text}" if text.startswith("(") else f"{plain}({text})"
         elif not isinstance(argument, (ast.List, ast.ListComp, ast.Dict, ast.DictComp)):
             text = f"{plain}({text})"
-    edit = _Edit(program.start(node), program.end(node), text)
+    edit = TextEdit(program.start(node), program.end(node), text)
     yield _mutant(
         program, node, "container-to-plain", edit, ["plain-container", "model-not-moved"], _target_of(program, node)
     )
 
 
-def _like_to_factory(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _like_to_factory(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """`torch.zeros_like(x)` becomes `torch.zeros(x.shape)`, `x.new_zeros(n)` becomes `torch.zeros(n)`."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)) or program.in_format_string(node):
         return
@@ -376,18 +281,18 @@ def _like_to_factory(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant,
         argument = node.args[0]
         text = program.text(argument)
         simple = isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
-        edit = _Edit(
+        edit = TextEdit(
             program.start(node.func),
             program.end(argument),
             f"torch.{_LIKE[name]}({text if simple else f'({text})'}.shape",
         )
         yield _mutant(program, node, "like-to-factory", edit, expected, _target_of(program, node))
     elif name in _NEW:
-        edit = _Edit(program.start(node.func), program.end(node.func), f"torch.{_NEW[name]}")
+        edit = TextEdit(program.start(node.func), program.end(node.func), f"torch.{_NEW[name]}")
         yield _mutant(program, node, "like-to-factory", edit, expected, _target_of(program, node))
 
 
-def _move_after_optimizer(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _move_after_optimizer(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """The statement that moves a model goes below the one that builds its optimizer."""
     for name in ("body", "orelse"):
         block = getattr(node, name, None)
@@ -406,7 +311,7 @@ def _move_after_optimizer(program: _Program, node: ast.AST) -> Iterator[tuple[Mu
                     first, last = program.line_starts[statement.lineno - 1], program.line_starts[later.end_lineno]
                     body = program.lines(statement.end_lineno + 1, later.end_lineno)
                     moved = program.lines(statement.lineno, statement.end_lineno)
-                    edit = _Edit(first, last, f"{body}\n{moved}\n")
+                    edit = TextEdit(first, last, f"{body}\n{moved}\n")
                     expected = ["optimizer-state", *_MODULE, *_TENSOR]
                     yield _mutant(program, statement, "optimizer-before-move", edit, expected, model, later.lineno)
                     break
@@ -422,12 +327,12 @@ def _moved_in_place(statement: ast.stmt) -> str | None:
     return receiver
 
 
-def _drop_synchronize(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
+def _drop_synchronize(program: ProgramText, node: ast.AST) -> Iterator[tuple[Mutant, str]]:
     """`torch.cuda.synchronize()`, `event.synchronize()` go; PyTorch won't complain."""
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and b"non_blocking=True" in program.bytes):
         return
     if isinstance(node.value.func, ast.Attribute) and node.value.func.attr == "synchronize":
-        edit = _Edit(program.start(node), program.end(node), "pass")
+        edit = TextEdit(program.start(node), program.end(node), "pass")
         mutant, text = _mutant(program, node, "drop-synchronize", edit, ["read-too-early"], "")
         asynchronous = [
             i for i, line in enumerate(text.splitlines(), 1) if "non_blocking=True" in line and i <= node.lineno
@@ -436,7 +341,7 @@ def _drop_synchronize(program: _Program, node: ast.AST) -> Iterator[tuple[Mutant
         yield mutant, text
 
 
-_MAKERS: tuple[Callable[[_Program, ast.AST], Iterator[tuple[Mutant, str]]], ...] = (
+_MAKERS: tuple[Callable[[ProgramText, ast.AST], Iterator[tuple[Mutant, str]]], ...] = (
     _drop_move,
     _drop_keyword,
     _buffer_to_attribute,
