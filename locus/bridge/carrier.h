@@ -53,7 +53,9 @@ class Carrier final : public c10d::Backend {
           c10::intrusive_ptr<Options> options);
 
   const std::string getBackendName() const override { return name_; }
+#if LOCUS_HAS_COALESCING_QUESTION
   bool supportsCoalescing() const override { return true; }
+#endif
   c10::intrusive_ptr<Options> options() const { return options_; }
 #if LOCUS_HAS_BACKEND_OPTIONS
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }

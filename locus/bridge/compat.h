@@ -20,6 +20,9 @@
 /// Whether a c10d backend is asked for its options and time limit through the base class.
 #define LOCUS_HAS_BACKEND_OPTIONS LOCUS_TORCH_AT_LEAST(2, 13)
 
+/// Whether a c10d backend is asked if it can put calls together.
+#define LOCUS_HAS_COALESCING_QUESTION LOCUS_TORCH_AT_LEAST(2, 7)
+
 namespace locus::bridge {
 
 /// Raises what PyTorch raises when a CUDA call fails: AcceleratorError where it exists, else RuntimeError.
