@@ -7,10 +7,10 @@ PYTEST_DONT_REWRITE: with LOCUS_SIMULATE set, the package is there before pytest
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing itself takes longer to import than all of this; every Python process would pay for it
 if TYPE_CHECKING:
+    from typing import Any
+
     from locus import errors
     from locus.errors import PlacementWarning
     from locus.guarding import explain, guard
@@ -62,6 +62,8 @@ def __getattr__(name: str) -> Any:
     module_name = _LAZY.get(name)
     if module_name is None:
         raise AttributeError(f"module 'locus' has no attribute {name!r}")
+    import importlib
+
     module = importlib.import_module(module_name)
     value = module if module_name == f"locus.{name}" else getattr(module, name)
     globals()[name] = value

@@ -1,27 +1,39 @@
 """Gives a process the machine that LOCUS_SIMULATE describes, from the moment it imports PyTorch.
 
-Imported at interpreter start (by the .pth file) and by the command line. Never imports PyTorch itself.
+Imported at interpreter start (by the .pth file) and by the command line. Never imports PyTorch itself. Every Python
+process under a check starts with this file, most of them without PyTorch: until that comes it imports next to nothing.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
-from locus import simulation
 from locus.after_import import AfterImport
 from locus.errors import LocusError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from locus import simulation
+
+_VARIABLES = ("LOCUS_SIMULATE", "LOCUS_MEMORY", "LOCUS_RNG")
 
 
 class _TorchWatcher(AfterImport):
     """Has the simulation start when `torch` has been imported."""
 
-    def __init__(self, options: simulation.SimulationOptions, then: Callable[[], None] | None = None):
+    def __init__(
+        self, options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None
+    ):
+        """`options` may be variables of the environment, known to be right but not yet read."""
         super().__init__("torch", lambda: _activate_or_exit(options, then))
 
 
-def activate_with_torch(options: simulation.SimulationOptions, then: Callable[[], None] | None = None) -> None:
+def activate_with_torch(
+    options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None
+) -> None:
     """Gives this process the machine: now if PyTorch is there, else when it has been imported. Then calls `then`."""
     for finder in [finder for finder in sys.meta_path if isinstance(finder, _TorchWatcher)]:
         finder.stop()
@@ -31,10 +43,14 @@ def activate_with_torch(options: simulation.SimulationOptions, then: Callable[[]
         sys.meta_path.insert(0, _TorchWatcher(options, then))
 
 
-def _activate_or_exit(options: simulation.SimulationOptions, then: Callable[[], None] | None = None) -> None:
+def _activate_or_exit(
+    options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None
+) -> None:
+    from locus import simulation
+
     # A program that runs without the machine it was promised would give wrong answers: better none.
     try:
-        simulation.activate(options)
+        simulation.activate(simulation.options_from_environment(options) if isinstance(options, dict) else options)
         if then is not None:
             then()
         elif os.environ.get("LOCUS_CHECK_DIR"):
@@ -46,15 +62,31 @@ def _activate_or_exit(options: simulation.SimulationOptions, then: Callable[[], 
         raise SystemExit(2) from None
 
 
+def _is_our_own(variables: dict[str, str]) -> bool:
+    """Whether this is how Locus itself writes them for its children: there is nothing to find wrong, then."""
+    devices, memory, rng = (variables.get(name, "") for name in _VARIABLES)
+    number = devices.removeprefix("cuda:")
+    return number != devices and number in _NUMBERS and memory.isdecimal() and len(memory) < 13 and rng in ("device", "cpu")
+
+
+_NUMBERS = {str(number) for number in range(65)}
+
+
 def _start_from_environment() -> None:
-    try:
-        options = simulation.options_from_environment()
-    except LocusError as error:
-        sys.stderr.write(f"locus: error: {error}\n")
-        sys.stderr.flush()
-        os._exit(2)  # the interpreter is still starting; a SystemExit here would become a "Fatal Python error"
-    if options is not None:
-        activate_with_torch(options)
+    variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    if _is_our_own(variables) and "torch" not in sys.modules:
+        activate_with_torch(variables)
+    elif variables:
+        from locus import simulation
+
+        try:
+            options = simulation.options_from_environment()
+        except LocusError as error:
+            sys.stderr.write(f"locus: error: {error}\n")
+            sys.stderr.flush()
+            os._exit(2)  # the interpreter is still starting; a SystemExit here would become a "Fatal Python error"
+        if options is not None:
+            activate_with_torch(options)
     edited = os.environ.get("LOCUS_OVERLAY")
     if edited and os.path.exists(edited):
         from locus import overlay

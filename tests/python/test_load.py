@@ -1,5 +1,6 @@
 """Finding PyTorch and the bridge built for it, and what is said where either is missing."""
 
+import ast
 import importlib.metadata
 import os
 import pathlib
@@ -146,3 +147,15 @@ def test_startup_hook_survives_a_removed_package():
     done = run_startup(LOCUS_SIMULATE="1")  # -S: no site-packages, so no locus
     assert done.returncode == 0
     assert done.stderr.startswith("locus: not started: No module named 'locus")
+
+
+def test_a_process_without_pytorch_pays_next_to_nothing():
+    """Under a check every Python process starts with the hook; what it needs is imported when PyTorch is."""
+    from locus import simulation
+
+    env = {**os.environ, **simulation.check_options(2, "24GB", "device").to_environment(), "LOCUS_CHECK_DIR": "/nowhere"}
+    code = "import sys; print(sorted(m for m in sys.modules if m.startswith(('locus', 'typing', 're', 'torch'))))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    loaded = set(ast.literal_eval(done.stdout))
+    assert {"locus", "locus._startup", "locus.errors"} <= loaded and done.stderr == "", done
+    assert not loaded & {"locus.simulation", "locus.children", "torch"}, loaded
