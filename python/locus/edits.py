@@ -67,9 +67,10 @@ def operand_edits(request: Request) -> dict[str, Edit]:
     if kind_of_case in _ONLY:
         makers = {kind: _MAKERS[kind] for kind in _ONLY[kind_of_case]}
     else:
-        # Where the operator does not ask for the CPU, moving things there mends nothing.
+        # Where the operator does not ask for the CPU, moving things there mends nothing. Results are compared there.
         wanted = request.device != "cpu" or request.rule in ("cpu", "index")
-        makers = _MAKERS if wanted else {}
+        compared = {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
+        makers = _MAKERS if wanted else compared
     for kind, make in makers.items():
         edit = None
         with contextlib.suppress(Exception):  # an odd tree must not cost the other edits
@@ -88,6 +89,14 @@ def move_at_use(request: Request) -> Edit | None:
     if node is None or request.facts["written"] or not values.is_tensor(request.tensor):
         return None
     return append_call(file, node, f".to({request.words(file, node)})")
+
+
+def compare_on_host(request: Request) -> Edit | None:
+    """`torch.equal(a, b)` -> `torch.equal(a.cpu(), b)`."""
+    file, node = _place(request)
+    if node is None or not values.is_tensor(request.tensor):
+        return None
+    return append_call(file, node, ".cpu()")
 
 
 def move_index(request: Request) -> Edit | None:

@@ -236,6 +236,8 @@ class _Case:
             found = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
             if found is not None:
                 facts["cause"], facts["name"] = found.place, found.text or facts["name"]
+                if found.edit is not None:
+                    facts["edits"]["move_at_use"] = found.edit
             return
         if not device.startswith("cuda"):
             if self.case["op"] == "equal" and isinstance(node, ast.Name) and way is not None and way.links:

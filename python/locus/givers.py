@@ -28,15 +28,21 @@ def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.Frame
                 if last is None or last["file"] != file.file:
                     continue
                 if node.lineno <= last["line"] <= (node.end_lineno or 0):
-                    return Cause(location_of(file, node.value), None, file.flat(node.value))
+                    return _given(tensor, file, node.value)
             for node in given:
                 for part in ast.walk(node.value):
                     if isinstance(part, ast.Attribute) and ast.unparse(part.value) == method.args.args[0].arg:
                         kept = values.get_attribute(dataset, part.attr)
                         held = kept.values() if isinstance(kept, dict) else kept
                         if isinstance(kept, (dict, list, tuple)) and any(item is tensor for item in held):
-                            return Cause(location_of(file, node.value), None, file.flat(node.value))
+                            return _given(tensor, file, node.value)
     return Cause(last, None) if last is not None else None
+
+
+def _given(tensor: Any, file: source.Source, value: ast.AST) -> Cause:
+    """Samples are gathered on the host: what is elsewhere is brought there where it is given."""
+    edit = rewriting.append_call(file, value, ".cpu()") if values.is_tensor(tensor) and tensor.is_cuda else None
+    return Cause(location_of(file, value), edit, file.flat(value))
 
 
 def of_batch(steps: list[histories.Step], users: list[types.FrameType]) -> Cause | None:

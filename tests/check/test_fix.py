@@ -199,3 +199,34 @@ def test_the_elements_of_a_container_are_moved(program, tmp_path):
     result = fix(program, path, "--apply")
     assert "value.clone().to(" in path.read_text() and result.code == 0, result.describe()
     program.run(path, simulate=1).ok()
+
+
+def test_results_are_compared_on_the_host(program, tmp_path):
+    path = tmp_path / "compare.py"
+    path.write_text(
+        "import torch\n"
+        "expected = torch.ones(3, device='cuda').cpu()\n"
+        "result = torch.ones(3, device='cuda')\n"
+        "print(torch.equal(result, expected))\n"
+    )
+    result = fix(program, path, "--apply")
+    assert result.code == 0 and "torch.equal(result.cpu(), expected)" in path.read_text(), result.describe()
+    program.run(path, simulate=1).ok()
+
+
+def test_samples_are_gathered_on_the_host(program, tmp_path):
+    path = tmp_path / "samples.py"
+    path.write_text(
+        "import torch\n"
+        "from torch.utils.data import DataLoader, Dataset\n\n\n"
+        "class Samples(Dataset):\n"
+        "    kept = {1: torch.ones(2, device='cuda')}\n\n"
+        "    def __len__(self):\n        return 2\n\n"
+        "    def __getitem__(self, index):\n"
+        "        if index in self.kept:\n            return self.kept[index]\n"
+        "        return torch.zeros(2)\n\n\n"
+        "print([batch.tolist() for batch in DataLoader(Samples(), batch_size=2)])\n"
+    )
+    result = fix(program, path, "--apply")
+    assert result.code == 0 and "return self.kept[index].cpu()" in path.read_text(), result.describe()
+    assert program.run(path, simulate=1).ok().stdout == "[[[0.0, 0.0], [1.0, 1.0]]]\n"
