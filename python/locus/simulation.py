@@ -23,7 +23,7 @@ SIMULATE_VARIABLE = "LOCUS_SIMULATE"
 MEMORY_VARIABLE = "LOCUS_MEMORY"
 RNG_VARIABLE = "LOCUS_RNG"
 OUTSIDE_VARIABLE = "LOCUS_OUTSIDE_DEVICES"
-"""What CUDA_VISIBLE_DEVICES was when Locus began: about the real machine. What a program sets is about the simulated."""
+"""What CUDA_VISIBLE_DEVICES was when Locus began: that is about the real machine, a later value about this one."""
 
 _RNG_CHOICES = ("device", "cpu")
 _MAX_BYTES = 16 << 40  # a device; the bridge's limit

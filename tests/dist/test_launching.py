@@ -98,7 +98,8 @@ def test_a_rank_that_cannot_start(tmp_path):
     began = time.monotonic()
     result = run("check", "--nproc", "2", str(script), cwd=tmp_path)
     assert result.returncode == 2 and time.monotonic() - began < 25, result.stderr
-    assert "no_such_module" in result.stderr and "rank 1 ended with exit status 1 before the ranks had met" in result.stderr
+    assert "no_such_module" in result.stderr, result.stderr
+    assert "rank 1 ended with exit status 1 before the ranks had met" in result.stderr, result.stderr
     assert not ranks_of(tmp_path)
 
 

@@ -170,7 +170,7 @@ class Listener:
             group._give_up(self._report(finding))
 
     def _oldest(self) -> tuple[int, int, Any, bool] | None:
-        """The call that this rank waits for: its key and number, its group, and whether a thread can't go on without."""
+        """The call that this rank waits for: its key and number, its group, whether a thread can't go on without it."""
         found = []
         for name, group in list(self.groups.items()):
             waited, under_way = group._waited_for(), group._pending()

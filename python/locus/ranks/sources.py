@@ -11,6 +11,7 @@ from torch import nn
 from locus import places, source
 
 Location = dict[str, Any]
+_WAYS_OUT = (ast.Return, ast.Continue, ast.Break)
 
 
 def _owner(module: Any, name: str) -> tuple[Any, str]:
@@ -109,8 +110,7 @@ def _decides(file: source.Source, use: ast.AST) -> tuple[ast.If | ast.IfExp, str
         for block in (getattr(node, field, None) for field in ("body", "orelse", "finalbody")):
             if isinstance(block, list) and inner in block:
                 for before in reversed(block[: block.index(inner)]):
-                    ends = isinstance(before, ast.If) and isinstance(before.body[-1], (ast.Return, ast.Continue, ast.Break))
-                    if ends:
+                    if isinstance(before, ast.If) and isinstance(before.body[-1], _WAYS_OUT):
                         return before, "after"
         if isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test:
             return node, "under"

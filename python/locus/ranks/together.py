@@ -103,8 +103,8 @@ def _say(found: _Found, lacks: dict[tuple[str, ...], list[int]], took: list[int]
         start = f"took different sides of {entry['condition']}" if entry["branch"] else "went different ways through"
         words = f"ranks {start}{'' if entry['branch'] else ' forward()'}; without a gradient were {'; '.join(parts)}"
     elif took and entry["branch"].startswith("after"):
-        words = f"{findings.listed(list(names))} {are} used only after {entry['condition']}, where {_ranks(ranks)} left "
-        words += f"early and {_ranks(took)} did not"
+        words = f"{findings.listed(list(names))} {are} used only after {entry['condition']}, where {_ranks(ranks)} "
+        words += f"left early and {_ranks(took)} did not"
     elif took and entry["branch"]:
         words = f"{findings.listed(list(names))} {are} used only {entry['branch']}, a branch that {_ranks(took)} took "
         words += f"and {_ranks(ranks)} did not"

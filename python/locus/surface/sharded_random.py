@@ -1,5 +1,5 @@
-"""Random numbers for sharded tensors: DTensor moves a card's generator on by an offset, so that each shard draws its own
-part of one sequence. A simulated generator has no offset; a state for each offset is made of the state before.
+"""Random numbers for sharded tensors: DTensor moves a card's generator on by an offset, so that each shard draws its
+own part of one sequence. A simulated generator has no offset; a state for each offset is made of the state before.
 """
 
 from __future__ import annotations
