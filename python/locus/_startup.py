@@ -74,6 +74,8 @@ _NUMBERS = {str(number) for number in range(65)}
 
 def _start_from_environment() -> None:
     variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    if variables:  # what the program makes of CUDA_VISIBLE_DEVICES is told from what it was before
+        os.environ.setdefault("LOCUS_OUTSIDE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", "unset"))
     if _is_our_own(variables) and "torch" not in sys.modules:
         activate_with_torch(variables)
     elif variables:

@@ -1,5 +1,9 @@
 """Child processes: fork is refused once the device is in use, as on a card; spawn and forkserver get the machine."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 FORK = """
@@ -156,3 +160,12 @@ def test_a_program_may_hide_devices_before_it_uses_one(program, value, said):
 def test_what_is_hidden_outside_is_the_real_machine(program):
     source = "import torch; print(torch.cuda.device_count())"
     assert program.run_source(source, simulate=4, env={"CUDA_VISIBLE_DEVICES": ""}).ok().stdout == "4\n"
+
+
+def test_devices_are_hidden_before_pytorch_comes(tmp_path):
+    source = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1'; import torch; print(torch.cuda.device_count())"
+    env = {**os.environ, "LOCUS_SIMULATE": "4", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", source], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=50
+    )
+    assert done.stdout == "1\n", done.stderr
