@@ -22,8 +22,8 @@
 namespace locus::bridge {
 
 std::atomic<sim::Machine*> g_machine{nullptr};
-thread_local int t_current_device = 0;
-thread_local int t_kernel_device = -1;
+constinit thread_local int t_current_device = 0;
+constinit thread_local int t_kernel_device = -1;
 
 namespace {
 

@@ -200,17 +200,12 @@ bool has_must_be_cpu(const engine::OperatorRule& rule) {
 }  // namespace
 
 bool on_two_devices(const Call& call) {
-  const c10::TensorImpl* first = nullptr;
-  Device home(c10::kCPU);
-  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
-    const ArgumentKind kind = call.plan.arguments[i].kind;
-    if (kind == ArgumentKind::kOther) continue;
-    const bool same = each_tensor(kind, call.stack[call.base + i], [&](const Tensor& t, int) {
-      if (first == nullptr) {
-        first = t.unsafeGetTensorImpl();
-        home = t.device();
-      }
-      return t.device() == home;
+  std::optional<Device> home;
+  for (const std::uint16_t i : call.plan.holders) {
+    const bool same = each_tensor(call.plan.arguments[i].kind, call.stack[call.base + i], [&](const Tensor& t, int) {
+      const Device device = t.device();
+      if (!home.has_value()) home = device;
+      return device == *home;
     });
     if (!same) return true;
   }

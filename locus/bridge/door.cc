@@ -114,7 +114,8 @@ class OriginNote {
 
   /// Before the call: the result's history is that of the operand that was put where it is, else of the first one.
   void look_at_operands(const Stack& stack, size_t base) {
-    for (size_t i = 0; i < plan_.arguments.size() && !from_moved_; ++i) {
+    for (const std::uint16_t i : plan_.holders) {
+      if (from_moved_) return;
       const IValue& value = stack[base + i];
       if (plan_.arguments[i].kind == ArgumentKind::kTensor && value.isTensor()) {
         look_at(value.toTensor());
@@ -180,7 +181,7 @@ class OriginNote {
       origin.placement = Placement::kDerived;
       origin.parent = engine::root_of(origins(), parent_);
     }
-    const OriginId id = engine::intern_bounded(origins(), origin);
+    const OriginId id = number_of(origin);
     count_made(id);
     return id;
   }
@@ -199,7 +200,7 @@ class OriginNote {
 
 /// A host operand whose copy from a device nobody waited for.
 void check_pending(const Call& call) {
-  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
+  for (const std::uint16_t i : call.plan.holders) {
     const IValue& value = call.stack[call.base + i];
     if (call.plan.arguments[i].written) continue;  // written, not read: the next copy into the same buffer, say
     if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().device().is_cpu()) continue;
@@ -320,7 +321,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
       report_and_move(call, violation);
     }
     if (plan.generator >= 0) check_generator(call);
-    check_pending(call);
+    if (g_copies_pending.load(std::memory_order_relaxed)) check_pending(call);
   }
   OriginNote origin(plan, t_site);
   origin.look_at_operands(*stack, call.base);

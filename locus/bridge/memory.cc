@@ -249,7 +249,11 @@ HostHeader* header_of(const c10::StorageImpl& storage) {
 }
 
 engine::OriginId origin_of(const c10::StorageImpl& storage) {
-  if (is_kept_by_address(storage)) return origin_at(storage.data_ptr().get());
+  const c10::DataPtr& data = storage.data_ptr();
+  if (data.get_deleter() == &release_with_header && data.get() != nullptr) {  // the host's: most there are
+    return header_before(data.get_context())->origin.load(std::memory_order_relaxed);
+  }
+  if (is_kept_by_address(storage)) return origin_at(data.get());
   if (DeviceBlock* block = block_of(storage)) {
     return origin_in(machine().arena().label(block->host->data()));
   }

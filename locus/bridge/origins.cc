@@ -119,18 +119,45 @@ std::uint32_t add_code(PyCodeObject* code) noexcept {
   return number;
 }
 
-std::uint32_t number_of_code(PyCodeObject* code) noexcept {
-  struct Cached {
+/// What a thread has looked up lately. Nothing in it ever becomes untrue: code that was seen is kept alive, and numbers
+/// keep their meaning.
+struct Seen {
+  struct Code {
     const void* code;
     std::uint32_t number;
+    bool is_user;
   };
-  static thread_local Cached cache[64];
-  Cached& entry = cache[(reinterpret_cast<std::uintptr_t>(code) >> 5) & 63];
-  if (entry.code == code) return entry.number;
+  struct Line {
+    std::uint32_t code;
+    int instruction;
+    engine::SiteId site;
+  };
+  struct Made {
+    engine::Origin origin;
+    engine::OriginId number = 0;
+  };
+  std::array<Code, 64> codes{};
+  std::array<Line, 128> lines{};
+  std::array<Made, 128> origins{};
+};
+constinit thread_local Seen t_seen;
+
+/// Its number, and whether it is the program's own; number 0 where there is no more room for it.
+Seen::Code code_of(Seen& seen, PyCodeObject* code) noexcept {
+  Seen::Code& entry = seen.codes[(reinterpret_cast<std::uintptr_t>(code) >> 5) % seen.codes.size()];
+  if (entry.code == code) return entry;
   std::uint32_t number = find_code(code);
   if (number == 0) number = add_code(code);
-  if (number != 0) entry = {code, number};
-  return number;
+  if (number == 0) return {code, 0, false};
+  return entry = {code, number, g_codes[number].load(std::memory_order_acquire)->is_user};
+}
+
+engine::SiteId site_of(Seen& seen, std::uint32_t code, int instruction) noexcept {
+  Seen::Line& entry = seen.lines[(code * 7 + static_cast<std::uint32_t>(instruction)) % seen.lines.size()];
+  if (entry.code == code && entry.instruction == instruction && entry.site != 0) return entry.site;
+  const engine::SiteId site = sites().intern({code, instruction});
+  entry = {code, instruction, site};
+  return site;
 }
 
 /// Through the public API: needs the GIL, for interpreters whose frames we don't know.
@@ -140,8 +167,8 @@ engine::SiteId user_site_public() noexcept {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   while (frame != nullptr && found == 0) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    const std::uint32_t number = number_of_code(code);
-    if (number != 0 && g_codes[number].load()->is_user) found = sites().intern({number, PyFrame_GetLasti(frame)});
+    const Seen::Code known = code_of(t_seen, code);
+    if (known.is_user) found = site_of(t_seen, known.number, PyFrame_GetLasti(frame));
     Py_DECREF(code);
     PyFrameObject* back = PyFrame_GetBack(frame);
     Py_DECREF(frame);
@@ -160,16 +187,18 @@ std::array<std::atomic<const char*>, 1 << 16> g_operator_names{};
 
 }  // namespace
 
-thread_local engine::OperatorId t_operator = 0;
-thread_local engine::SiteId t_site = 0;
+constinit thread_local engine::OperatorId t_operator = 0;
+constinit thread_local engine::SiteId t_site = 0;
 
-engine::SiteTable& sites() {
-  static auto* table = new engine::SiteTable;
-  return *table;
-}
-engine::OriginTable& origins() {
-  static auto* table = new engine::OriginTable;
-  return *table;
+engine::SiteTable* const g_sites = new engine::SiteTable;  // for good: memory may be labelled to the very end
+engine::OriginTable* const g_origins = new engine::OriginTable;
+
+engine::OriginId number_of(const engine::Origin& origin) noexcept {
+  auto& known = t_seen.origins[(origin.site * 31 + origin.op) % t_seen.origins.size()];
+  if (known.number != 0 && known.origin == origin) return known.number;
+  const engine::OriginId number = engine::intern_bounded(origins(), origin);
+  known = {origin, number};
+  return number;
 }
 
 void set_library_folders(const char* const* folders, int count) { g_library_folders.assign(folders, folders + count); }
@@ -182,12 +211,12 @@ engine::SiteId user_site() noexcept {
 #if PY_VERSION_HEX < 0x030D0000
     if (thread->cframe == nullptr) return 0;
 #endif
+    Seen& seen = t_seen;
     for (Frame* frame = top_frame(thread); frame != nullptr; frame = frame->previous) {
       if (frame->code == nullptr || !PyCode_Check(frame->code)) continue;  // 3.12's and 3.13's entry frames
       auto* code = reinterpret_cast<PyCodeObject*>(frame->code);
-      const std::uint32_t number = number_of_code(code);
-      if (number == 0 || !g_codes[number].load(std::memory_order_relaxed)->is_user) continue;
-      return sites().intern({number, instruction_of(frame, code)});
+      const Seen::Code known = code_of(seen, code);
+      if (known.is_user) return site_of(seen, known.number, instruction_of(frame, code));
     }
     return 0;
   }

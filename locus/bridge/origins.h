@@ -19,8 +19,12 @@ struct CodeInfo {
   bool is_user = false;        ///< not PyTorch's, not Locus's, not the interpreter's own
 };
 
-engine::SiteTable& sites();
-engine::OriginTable& origins();
+extern engine::SiteTable* const g_sites;
+extern engine::OriginTable* const g_origins;
+inline engine::SiteTable& sites() { return *g_sites; }
+inline engine::OriginTable& origins() { return *g_origins; }
+/// The number of an origin, its history cut where it gets too long. What this thread had lately is at hand.
+engine::OriginId number_of(const engine::Origin& origin) noexcept;
 
 /// The innermost line of the program itself (not of PyTorch) on this thread; 0 where there is none.
 engine::SiteId user_site() noexcept;
@@ -47,9 +51,9 @@ constexpr std::uint64_t with_origin(std::uint64_t label, engine::OriginId origin
   return (label & ~std::uint64_t{0xffffffff}) | origin;
 }
 /// The user's line that the check door has found for the call in progress on this thread; 0: not looked up.
-extern thread_local engine::SiteId t_site;
+extern constinit thread_local engine::SiteId t_site;
 /// Operator that the calling thread's kernel belongs to, as a number of operator_name().
-extern thread_local engine::OperatorId t_operator;
+extern constinit thread_local engine::OperatorId t_operator;
 class OperatorScope {
  public:
   explicit OperatorScope(engine::OperatorId number) : outer_(t_operator) { t_operator = number; }

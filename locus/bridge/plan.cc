@@ -45,6 +45,9 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     if (a.kind == ArgumentKind::kGenerator) plan.generator = static_cast<int>(plan.arguments.size());
     if (a.kind == ArgumentKind::kTensor) plan.tensors += 1;
     if (a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) plan.tensors += 2;
+    if (a.kind == ArgumentKind::kTensor || a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) {
+      plan.holders.push_back(static_cast<std::uint16_t>(plan.arguments.size()));
+    }
     plan.arguments.push_back(a);
   }
   plan.elementwise_list = plan.name.compare(0, 15, "aten::_foreach_") == 0;

@@ -23,6 +23,7 @@ struct OperatorPlan {
   std::string name;  ///< "aten::add.Tensor"
   engine::OperatorId number = 0;
   std::vector<Argument> arguments;
+  std::vector<std::uint16_t> holders;  ///< which of them hold tensors or lists of tensors
   int generator = -1;         ///< position of the generator argument, or -1
   bool draws = false;         ///< uses random numbers
   bool has_host_kernel = false;

@@ -28,7 +28,7 @@ struct Entry {
 };
 constexpr std::size_t kEntries = std::size_t{1} << 19;  // 8 MiB; a training holds some ten thousand tensors
 constexpr std::size_t kWays = 4;
-std::array<Entry, kEntries> g_origins;
+std::array<Entry, kEntries> g_by_address;
 
 std::size_t first_way(std::uintptr_t address) { return engine::mix(address >> 4) & (kEntries - 1) & ~(kWays - 1); }
 
@@ -108,15 +108,11 @@ void use_real_devices() {
   g_real.store(true);
 }
 
-bool is_kept_by_address(const c10::StorageImpl& storage) {
-  return on_real_devices() && storage.data_ptr().get() != nullptr && (storage.device_type() == c10::kCUDA);
-}
-
 engine::OriginId origin_at(const void* pointer) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   const std::size_t first = first_way(address);
   for (std::size_t i = 0; i < kWays; ++i) {
-    const Entry& entry = g_origins[first + i];
+    const Entry& entry = g_by_address[first + i];
     if (entry.address.load(std::memory_order_acquire) != address) continue;
     const engine::OriginId origin = entry.origin.load(std::memory_order_relaxed);
     return entry.address.load(std::memory_order_acquire) == address ? origin : 0;
@@ -129,10 +125,10 @@ void set_origin_at(const void* pointer, engine::OriginId origin) noexcept {
   const std::size_t first = first_way(address);
   Entry* place = nullptr;
   for (std::size_t i = 0; i < kWays && place == nullptr; ++i) {
-    const std::uintptr_t have = g_origins[first + i].address.load(std::memory_order_relaxed);
-    if (have == address || have == 0) place = &g_origins[first + i];
+    const std::uintptr_t have = g_by_address[first + i].address.load(std::memory_order_relaxed);
+    if (have == address || have == 0) place = &g_by_address[first + i];
   }
-  if (place == nullptr) place = &g_origins[first + (address >> 9) % kWays];
+  if (place == nullptr) place = &g_by_address[first + (address >> 9) % kWays];
   if (place->address.load(std::memory_order_relaxed) != address) place->address.store(0, std::memory_order_release);
   place->origin.store(origin, std::memory_order_relaxed);
   place->address.store(address, std::memory_order_release);

@@ -19,7 +19,9 @@ inline bool on_real_devices() { return g_real.load(std::memory_order_relaxed); }
 void use_real_devices();
 
 /// Whether the memory of `storage` is known by address.
-bool is_kept_by_address(const c10::StorageImpl& storage);
+inline bool is_kept_by_address(const c10::StorageImpl& storage) {
+  return on_real_devices() && storage.device_type() == c10::kCUDA && storage.data_ptr().get() != nullptr;
+}
 engine::OriginId origin_at(const void* address) noexcept;
 void set_origin_at(const void* address, engine::OriginId origin) noexcept;
 

@@ -18,9 +18,9 @@ inline sim::Machine& machine() { return *g_machine.load(std::memory_order_acquir
 inline bool simulating() { return g_machine.load(std::memory_order_acquire) != nullptr; }
 
 /// Device that `device="cuda"` means on this thread.
-extern thread_local int t_current_device;
+extern constinit thread_local int t_current_device;
 /// Device whose kernel runs on this thread now, or -1: the CPU allocator then hands out device memory.
-extern thread_local int t_kernel_device;
+extern constinit thread_local int t_kernel_device;
 
 /// Marks the calling thread as running a kernel of `device`, for the lifetime of the object.
 class KernelScope {

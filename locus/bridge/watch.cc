@@ -60,6 +60,8 @@ void end_watching() {
   if (--g_watchers == 0) g_watching.store(false);
 }
 
+std::atomic<bool> g_copies_pending{false};
+
 MovingScope::MovingScope() : outer_(t_moving) { t_moving = true; }
 MovingScope::~MovingScope() { t_moving = outer_; }
 
@@ -131,6 +133,7 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
       header->pending_stream = current_stream(device);
       header->pending_position = machine().streams().advance(device, current_stream(device));
       header->pending_device.store(device, std::memory_order_release);
+      g_copies_pending.store(true, std::memory_order_relaxed);
     }
   } else {
     // A blocking copy to the host waits for the stream; so does one into memory that is not pinned.
