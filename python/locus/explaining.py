@@ -35,7 +35,7 @@ class FrameAt:
 
 
 def traceback_frames(error: BaseException) -> list[Any]:
-    """The frames of an exception's traceback, innermost first, without Locus's own; then those that called its first."""
+    """The frames of an exception's traceback, innermost first, without Locus's own."""
     frames: list[FrameAt] = []
     traceback = error.__traceback__
     while traceback is not None:
@@ -179,7 +179,7 @@ def _operator(said: messages.Said, frame: Any) -> str:
         return {"module": "DataParallel", "parameters": "parameters_to_vector"}[said.kind]
     wrapper = said.parts.get("op")
     if wrapper:
-        # "_index_select", "addmm", "Tensor_add": the operator is what PyTorch knows, with or without what stands before.
+        # "_index_select", "addmm", "Tensor_add": the operator is what PyTorch knows, with or without what is in front.
         for name in (wrapper, wrapper.lstrip("_"), wrapper.partition("_")[2], wrapper.rpartition("_")[0]):
             if name and hasattr(torch.ops.aten, name):
                 return f"aten::{name}"

@@ -107,7 +107,7 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Any:
 
 
 _lately: collections.deque[Any] = collections.deque(maxlen=16)
-"""The last findings: PyTorch raises an error of another thread once more, with the first one's traceback as its words."""
+"""The last findings: PyTorch raises an error of another thread once more, with the first one's traceback as words."""
 
 
 def _carried(error: BaseException) -> Any:

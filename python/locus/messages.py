@@ -40,7 +40,7 @@ class Said(NamedTuple):
 
     @property
     def parts(self) -> dict[str, str]:
-        """What it names: `home` the device that the others are on, `a` and `b` devices, `op` or `function` who says it."""
+        """What it names: `home` where the others are, `a` and `b` devices, `op` or `function` who says it."""
         return {name: text for name, text in self.match.groupdict().items() if text}
 
 
@@ -72,7 +72,8 @@ _PATTERNS = (
                          r"\(while checking arguments for (?P<op>\w+)\)"),
     _pattern("operator", r"found two different devices (?P<a>DEVICE), (?P<b>DEVICE)"),
     _pattern("operator", r"params, grads, .* must have same dtype, device, and layout"),
-    _pattern("index", r"indices should be either on cpu or on the same device as the indexed tensor \((?P<home>DEVICE)\)"),
+    _pattern("index", r"indices should be either on cpu or on the same device as the indexed tensor "
+                      r"\((?P<home>DEVICE)\)"),
     _pattern("lengths", r"'lengths' argument should be a 1D CPU int64 tensor"),
     _pattern("lengths", r"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on (?P<a>DEVICE)"),
     _pattern("host-access", r"can't convert (?P<a>DEVICE) device type tensor to numpy"),
@@ -80,8 +81,8 @@ _PATTERNS = (
     _pattern("generator", r"Expected a '(?P<home>\w+)' device type for generator but found '(?P<a>\w+)'"),
     _pattern("gradient", r"(?:Function (?P<function>\w+) returned an )?invalid gradient at index \d+ - expected device "
                          r"(?P<home>DEVICE) but got (?P<a>DEVICE)"),
-    _pattern("hook", r"hook '(?P<function>.+)' has changed the type of value \(was torch\.(?P<home>cuda\.)?\w+Tensor got "
-                     r"torch\.(?P<a>cuda\.)?\w+Tensor\)"),
+    _pattern("hook", r"hook '(?P<function>.+)' has changed the type of value \(was torch\.(?P<home>cuda\.)?\w+Tensor "
+                     r"got torch\.(?P<a>cuda\.)?\w+Tensor\)"),
     _pattern("assigned", r"attempting to assign a gradient (?:with device type|located on device with index)|"
                          r"assigned grad has data of a different (?:device|type)"),
     _pattern("module", r"module must have its parameters and buffers on device (?P<home>DEVICE)"),

@@ -63,7 +63,8 @@ def _wrapped(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, Any
         )  # fmt: skip
     return findings.make(
         "device-ids", f"device_ids names {wanted}, but {kind} is on {tensor.device}",
-        f"with device_ids inputs are moved to {wanted}; the parameters, `{name}` among them, are on {tensor.device}", use,
+        f"with device_ids inputs are moved to {wanted}; the parameters, `{name}` among them, are on {tensor.device}",
+        use,
         notes=[f"move the module to {wanted} before it is wrapped"], **shared,
     )  # fmt: skip
 
@@ -90,7 +91,8 @@ def _collective(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, 
             "cpu-collective", f"{op}() of an NCCL group got a tensor on the CPU",
             f"`{name or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only", use, op=op,
             operands=[facts], culprit=findings.culprit_of(facts, "cuda"),
-            notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"],
+            notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors "
+                   '("cpu:gloo,cuda:nccl")'],
         )  # fmt: skip
     return None
 

@@ -105,7 +105,8 @@ CASES = {
         "m.module.weight", 2,
     ),
     "replica": Case(
-        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(3, 3)\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.fc = nn.Linear(3, 3)\n"
         "        self.scale = torch.ones(3, device='cuda:0')\n"
         "    def forward(self, x):\n        return self.fc(x) * self.scale\n"
         "m = nn.DataParallel(Net().to(dev), device_ids=[0, 1])\nm(torch.ones(4, 3, device=dev))", "LOC012",
