@@ -230,6 +230,7 @@ PYBIND11_MODULE(_bridge, m) {
     resize_device_storage(*storage.unsafeGetStorageImpl(), bytes);
   });
   m.def("default_generator", [](int device) { return default_generator(device_argument(device)); });
+  m.def("new_generator", [](int device) { return new_generator(device_argument(device)); });
   m.def("in_bad_fork", &in_bad_fork);
   m.def("mark_used", &mark_used);
   m.def("op_counts", [] {

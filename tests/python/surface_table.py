@@ -35,6 +35,7 @@ CUDA = {
     "ExternalStream": ("torch.cuda.ExternalStream(torch.cuda.Stream().cuda_stream)", "r.query()"),
     "GreenContext": ("torch.cuda.GreenContext.create(4)", "r is not None"),
     "MemPool": ("torch.cuda.MemPool()", "r is not None"),
+    "MemPoolContext": ("torch.cuda.MemPoolContext(torch.cuda.MemPool())", "r is not None"),  # until 2.7
     "Stream": ("torch.cuda.Stream()", "r.query() and r.device == torch.device('cuda:0')"),
     "StreamContext": ("torch.cuda.StreamContext(torch.cuda.Stream())", "hasattr(r, '__enter__')"),
     "amp": ("torch.cuda.amp.autocast", "callable(r)"),
@@ -205,6 +206,7 @@ MODULES = {
         "range": ("nvtx.range('a')", "hasattr(r, '__enter__')"),
     },
     "torch.cuda.profiler": {
+        "init": ("profiler.init('a', output_mode='csv')", "r is None or r == 0"),  # until 2.6
         "start": ("profiler.start()", "r is None or r == 0"),
         "stop": ("profiler.stop()", "r is None or r == 0"),
         "profile": ("profiler.profile()", "hasattr(r, '__enter__')"),
@@ -274,6 +276,7 @@ MAY_REFUSE = {
     "CUDAPluggableAllocator",
     "GreenContext",
     "MemPool",
+    "MemPoolContext",
     "change_current_allocator",
     "clock_rate",
     "cudart",

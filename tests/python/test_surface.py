@@ -1,6 +1,7 @@
 """A walk over the surface: every public name of torch.cuda and torch.accelerator works or says that it doesn't."""
 
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import surface_table
 
 TABLES = {"torch.cuda": surface_table.CUDA, "torch.accelerator": surface_table.ACCELERATOR, **surface_table.MODULES}
+TABLES = {name: table for name, table in TABLES.items() if importlib.util.find_spec(name)}  # an older PyTorch has fewer
 
 
 def public_names(module_name):

@@ -19,12 +19,13 @@ def install(bridge: ModuleType, shared_rng: bool) -> None:
     """
     import torch
 
-    from locus.surface import around, collectives, legacy, native, not_simulated, streams
+    from locus.surface import around, collectives, generators, legacy, native, not_simulated, streams
 
     is_cuda_build = hasattr(torch._C, "_cuda_init")  # asked before the answer changes
     native.install(bridge)
     streams.install(bridge)
     legacy.install(bridge, is_cuda_build)
+    generators.install(bridge)
     not_simulated.install()
     around.install()
     collectives.install(bridge)
