@@ -51,7 +51,8 @@ def pytest_options() -> str:
     """The options of the pytest plugin."""
     from locus import pytest_plugin
 
-    rows = ["| option | meaning |", "| --- | --- |", "| `--locus` | run the tests on simulated CUDA devices and check them |"]
+    rows = ["| option | meaning |", "| --- | --- |"]
+    rows.append("| `--locus` | run the tests on simulated CUDA devices and check them |")
     for name, (metavar, words) in pytest_plugin._OPTIONS.items():
         rows.append(f"| {_cell(f'`{name} {metavar}`')} | {_cell(words)} |")
     return "\n".join(rows)
@@ -109,11 +110,13 @@ def _members(kind: type) -> Iterator[str]:
             kind_of = "Any" if given is inspect.Signature.empty else _type(given)
             rows.append((f"`{name}`", kind_of, inspect.getdoc(member) or ""))
         elif callable(member):
-            rows.append((f"`{name}{_signature(member, skip=1, result=False)}`", _result(member), inspect.getdoc(member) or ""))
+            called = f"`{name}{_signature(member, skip=1, result=False)}`"
+            rows.append((called, _result(member), inspect.getdoc(member) or ""))
     if rows:
         yield from ("", "| member | type | what |", "| --- | --- | --- |")
         for row in rows:
-            yield "| " + " | ".join(_cell(cell) if cell.startswith("`") or i == 2 else f"`{_cell(cell)}`" for i, cell in enumerate(row)) + " |"
+            name, kind_of, words = map(_cell, row)
+            yield f"| {name} | `{kind_of}` | {words} |"
 
 
 def _is_inherited(kind: type, name: str) -> bool:
@@ -238,8 +241,9 @@ def filled(text: str) -> str:
 
     def make(match: re.Match[str]) -> str:
         kind, _, name = match["name"].partition(" ")
-        makers = {"command": command, "python": python, "schema": lambda _: schema(), "pytest": lambda _: pytest_options()}
-        return f"<!-- made: {match['name']} -->\n{makers[kind](name)}\n<!-- end of {match['name']} -->"
+        named, unnamed = {"command": command, "python": python}, {"schema": schema, "pytest": pytest_options}
+        made = named[kind](name) if kind in named else unnamed[kind]()
+        return f"<!-- made: {match['name']} -->\n{made}\n<!-- end of {match['name']} -->"
 
     pattern = r"<!-- made: (?P<name>[^>]+?) -->\n.*?<!-- end of (?P=name) -->"
     return re.sub(pattern, make, text, flags=re.S)

@@ -25,7 +25,8 @@ std::string verdict(const Report& report) {
                                     [](const auto& finding) { return finding.severity == Severity::kError; });
   const auto warnings = static_cast<std::int64_t>(report.findings.size()) - errors;
   const std::string aside =
-      report.ignored.empty() ? "" : fmt::format(", {} ignored", grouped(static_cast<std::int64_t>(report.ignored.size())));
+      report.ignored.empty() ? ""
+                             : fmt::format(", {} ignored", grouped(static_cast<std::int64_t>(report.ignored.size())));
   if (report.baseline) {
     const auto fresh = static_cast<std::int64_t>(report.baseline->new_ids.size());
     const auto lines = static_cast<std::int64_t>(report.baseline->more.size());
@@ -33,8 +34,8 @@ std::string verdict(const Report& report) {
     if (lines > 0) words += lines == 1 ? ", 1 line costs more" : fmt::format(", {} lines cost more", grouped(lines));
     return fmt::format("<p class=\"verdict {}\">{} <small>since {}: {} known, {} gone{}</small></p>",
                        report.baseline->is_worse() ? "error" : "ok", words, html_words(report.baseline->file, 80),
-                       grouped(report.baseline->known), grouped(static_cast<std::int64_t>(report.baseline->gone.size())),
-                       aside);
+                       grouped(report.baseline->known),
+                       grouped(static_cast<std::int64_t>(report.baseline->gone.size())), aside);
   }
   if (report.findings.empty()) {
     const std::string small = aside.empty() ? "" : " <small>" + aside.substr(2) + "</small>";

@@ -19,7 +19,8 @@ constexpr std::size_t kMaxRows = 200;
 
 /// The head of a section with a table in it; `head` names the columns.
 std::string open_table(std::string_view id, const std::string& title, std::initializer_list<std::string_view> head) {
-  std::string out = fmt::format("<section id={}><h2>{}</h2>\n<div class=scroll><table class=edits><thead><tr>", id, title);
+  std::string out =
+      fmt::format("<section id={}><h2>{}</h2>\n<div class=scroll><table class=edits><thead><tr>", id, title);
   for (const std::string_view name : head) out += fmt::format("<th scope=col>{}</th>", name);
   return out + "</tr></thead><tbody>\n";
 }
@@ -63,12 +64,13 @@ std::string html_since(const Report& report, std::string_view directory) {
       return value <= 0 ? std::string("–") : memory ? bytes_text(value) : counted(value, "time");
     };
     const std::string where = each.line > 0 ? place_of(each.file, each.line, directory) : "in all";
-    out += row({where, html_words(each.kind + " " + operator_name(each.what), 80), amount(each.before), amount(each.now)});
+    const std::string what = html_words(each.kind + " " + operator_name(each.what), 80);
+    out += row({where, what, amount(each.before), amount(each.now)});
   }
   for (const engine::Ignored& each : since.gone) {
     if (shown++ >= kMaxRows) break;
-    out += row({place_of(each.file, each.line, directory), html_words(each.code, 12) + " " + html_prose(each.message, 200),
-                "found", "gone"});
+    const std::string what = html_words(each.code, 12) + " " + html_prose(each.message, 200);
+    out += row({place_of(each.file, each.line, directory), what, "found", "gone"});
   }
   return out + close_table(since.more.size() + since.gone.size(), "line");
 }

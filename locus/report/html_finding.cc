@@ -215,8 +215,8 @@ std::string html_edits(const engine::Report& report, std::string_view directory)
     }
     ++number;
     out += fmt::format(
-        "<tr class={0}><td class=num><a href=\"#f{1}\" aria-label=\"finding {1}\">{1}</a></td><td>{2}{5}</td><td>{3}</td>"
-        "<td>{4}</td></tr>\n",
+        "<tr class={0}><td class=num><a href=\"#f{1}\" aria-label=\"finding {1}\">{1}</a></td><td>{2}{5}</td>"
+        "<td>{3}</td><td>{4}</td></tr>\n",
         tone_of(finding), number, edit_place(finding, directory), short_headline(finding), short_edit(finding),
         report.baseline ? " " + html_state(report, finding) : "");
   }

@@ -246,10 +246,10 @@ class Run {
     for (const engine::Change& each : report_.baseline->more) {
       const bool memory = each.kind == "memory";
       const auto amount = [&](std::int64_t value) { return memory ? bytes_text(value) : counted(value, "time"); };
-      Json notice = {{"level", "warning"},
-                     {"message", text_of(fmt::format("{} {}: {}, was {} in {}", each.kind, clean(operator_name(each.what)),
-                                                     amount(each.now), amount(each.before),
-                                                     clean(report_.baseline->file)))}};
+      const std::string words =
+          fmt::format("{} {}: {}, was {} in {}", clean(each.kind), clean(operator_name(each.what)), amount(each.now),
+                      amount(each.before), clean(report_.baseline->file));
+      Json notice = {{"level", "warning"}, {"message", text_of(words)}};
       Location at;
       at.file = each.file, at.line = each.line;
       if (is_file(at.file)) notice["locations"] = Json::array({location(at)});

@@ -66,7 +66,8 @@ def _is_our_own(variables: dict[str, str]) -> bool:
     """Whether this is how Locus itself writes them for its children: there is nothing to find wrong, then."""
     devices, memory, rng = (variables.get(name, "") for name in _VARIABLES)
     number = devices.removeprefix("cuda:")
-    return number != devices and number in _NUMBERS and memory.isdecimal() and len(memory) < 13 and rng in ("device", "cpu")
+    has_size = memory.isdecimal() and len(memory) < 13
+    return number != devices and number in _NUMBERS and has_size and rng in ("device", "cpu")
 
 
 _NUMBERS = {str(number) for number in range(65)}

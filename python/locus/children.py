@@ -82,7 +82,7 @@ def start_in_child() -> None:
 
 
 def begin(session: Any, path: str) -> None:
-    """This process is the first of a check of its own, whoever started it; its children leave their reports in a folder."""
+    """This process is the first of a check of its own, whoever started it; its children report into a folder."""
     global _is_child, _is_fork
     _is_child = _is_fork = False
     os.environ[FOLDER_VARIABLE] = path

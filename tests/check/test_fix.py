@@ -194,7 +194,7 @@ def test_the_elements_of_a_container_are_moved(program, tmp_path):
         'model.to("cuda:0")\n'
         "for name, value in model.state_dict().items():\n"
         "    shadow[name].mul_(0.5).add_(value, alpha=0.5)\n"
-        "print(sum(value.sum().item() for value in shadow.values()) == sum(p.sum().item() for p in model.parameters()))\n"
+        "print(sum(value.sum().item() for value in shadow.values()))\n"
     )
     result = fix(program, path, "--apply")
     assert "value.clone().to(" in path.read_text() and result.code == 0, result.describe()

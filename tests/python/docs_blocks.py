@@ -3,7 +3,8 @@
 The line before a block is its mark:
 
     <!-- run -->                         runs it; `<!-- run: 1 -->` says with which exit code (of the last command)
-    <!-- transcript: locus … -->         what that prints; `| CODE …` leaves other findings out, `| only CODE …` all but these
+    <!-- transcript: locus … -->         what that prints; `| CODE …` leaves other findings out, `| only CODE …` all
+                                         but these
     <!-- file: NAME -->                  a file that the page speaks of
     <!-- no run: why -->                 can't be run here
 """

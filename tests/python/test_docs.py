@@ -153,7 +153,10 @@ def test_every_block_is_run_or_says_why():
     assert len(exempt) <= LIMIT_OF_EXEMPTIONS, "not run: " + ", ".join(f"{b} ({b.detail})" for b in exempt)
 
 
-@pytest.mark.parametrize("page", [p for p in FINDINGS if "torch.distributed" not in p.read_text()], ids=lambda p: p.stem)
+WITHOUT_RANKS = [page for page in FINDINGS if "torch.distributed" not in page.read_text()]
+
+
+@pytest.mark.parametrize("page", WITHOUT_RANKS, ids=lambda page: page.stem)
 def test_the_program_of_a_findings_page(program, tmp_path, page):
     """It has the finding that the page is about, and no other. Those with ranks: tests/dist."""
     (tmp_path / "page.py").write_text(blocks(page)[0].text)
@@ -230,6 +233,7 @@ def test_paths_and_options_that_are_named_exist():
     """`locus/bridge/door.cc` and the like in the text; what a shell sees is tested above."""
     for page in PAGES:
         declared = {block.detail for block in blocks(page) if block.mark == "file"}
-        for path in re.findall(r"`((?:locus|python|tests|tools|docs|examples|cmake|bench)/[\w./-]*\w)`", page.read_text()):
+        named = r"`((?:locus|python|tests|tools|docs|examples|cmake|bench)/[\w./-]*\w)`"
+        for path in re.findall(named, page.read_text()):
             known = path in declared or (ROOT / path).exists()
             assert known, f"{page.name} speaks of {path}, which is not there"

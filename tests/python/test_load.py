@@ -153,7 +153,8 @@ def test_a_process_without_pytorch_pays_next_to_nothing():
     """Under a check every Python process starts with the hook; what it needs is imported when PyTorch is."""
     from locus import simulation
 
-    env = {**os.environ, **simulation.check_options(2, "24GB", "device").to_environment(), "LOCUS_CHECK_DIR": "/nowhere"}
+    machine = simulation.check_options(2, "24GB", "device").to_environment()
+    env = {**os.environ, **machine, "LOCUS_CHECK_DIR": "/nowhere"}
     code = "import sys; print(sorted(m for m in sys.modules if m.startswith(('locus', 'typing', 're', 'torch'))))"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     loaded = set(ast.literal_eval(done.stdout))

@@ -22,7 +22,8 @@ def made(page):
 
 
 def test_every_public_name_is_there():
-    names = {f"python locus.{name}" for name in locus.__all__ if name not in ("__version__", "errors", "PlacementWarning")}
+    elsewhere = ("__version__", "errors", "PlacementWarning")
+    names = {f"python locus.{name}" for name in locus.__all__ if name not in elsewhere}
     names |= {f"python locus.errors.{name}" for name, kind in vars(errors).items() if isinstance(kind, type)}
     assert names <= made("python.md"), names - made("python.md")
 
@@ -33,6 +34,7 @@ def test_every_command_is_there():
 
 def test_every_name_has_words():
     """An entry is a signature, an empty line, and words."""
-    for name, part in re.findall(r"<!-- made: python (.+?) -->\n(.*?)<!-- end", (PAGES / "python.md").read_text(), re.S):
+    text = (PAGES / "python.md").read_text()
+    for name, part in re.findall(r"<!-- made: python (.+?) -->\n(.*?)<!-- end", text, re.S):
         lines = part.splitlines()
         assert lines[0].startswith("    ") and lines[1] == "" and len(lines[2].split()) >= 3, name

@@ -249,7 +249,8 @@ TEST(Html, SaysWhatIsNewIgnoredGoneAndNotRun) {
   engine::Report report = golden_report("page");
   ASSERT_GE(report.findings.size(), 2u);
   for (std::size_t i = 0; i < report.findings.size(); ++i) report.findings[i].id = "id" + std::to_string(i);
-  report.ignored = {{"a", "LOC004", "/w/a.py", 7, "a comment at a.py:7: <b>on purpose</b>", "comment", "add() got two"}};
+  report.ignored = {
+      {"a", "LOC004", "/w/a.py", 7, "a comment at a.py:7: <b>on purpose</b>", "comment", "add() got two"}};
   report.not_run = {{"/w/net.py", "Net.sample", 30}, {"/w/other.py", "", 0}};
   std::string page = render(report);
   EXPECT_EQ(Reader(page).check(), "");
