@@ -100,14 +100,27 @@ def main() -> int:
 
     def compare(title: str, other: str, switch, bars: dict[str, float]) -> None:
         for shape, step in shapes.items():
-            times = measure(step, {"plain": lambda on: None, other: switch}, arguments.rounds, 6 if shape[0] == "1" else 20)
+            times = measure(
+                step, {"plain": lambda on: None, other: switch}, arguments.rounds, 6 if shape[0] == "1" else 20
+            )
             plain, watched = statistics.median(times["plain"]), statistics.median(times[other])
             ratio = statistics.median(b / a for a, b in zip(times["plain"], times[other]))
-            results[f"{other}, {shape}"] = {"plain_ms": plain, "watched_ms": watched, "ratio": ratio, "bar": bars[shape]}
+            results[f"{other}, {shape}"] = {
+                "plain_ms": plain,
+                "watched_ms": watched,
+                "ratio": ratio,
+                "bar": bars[shape],
+            }
             verdict = "met" if ratio <= bars[shape] else "missed"
-            print(f"  {title:34} {shape:8} {plain:8.2f} ms {watched:8.2f} ms {ratio:7.3f}x  <= {bars[shape]:.2f}x  {verdict}")
+            print(
+                f"  {title:34} {shape:8} {plain:8.2f} ms {watched:8.2f} ms {ratio:7.3f}x"
+                f"  <= {bars[shape]:.2f}x  {verdict}"
+            )
 
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: GPT-2 124M, bfloat16, a training step", flush=True)
+    print(
+        f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: GPT-2 124M, bfloat16, a training step",
+        flush=True,
+    )
     locus.guard()
     compare("guard()", "guard", lambda on: None, {"16x1024": 1.01, "2x256": 1.02})
     bridge = real.start()

@@ -116,7 +116,7 @@ def add(device: str) -> Run:
 
     def run(n: int) -> None:
         for _ in range(n):
-            a + b  # noqa: B018
+            a + b
 
     return run
 
@@ -206,7 +206,7 @@ def add_mixed(device: str) -> Run:
 
     def run(n: int) -> None:
         for _ in range(n):
-            a + b  # noqa: B018
+            a + b
 
     return run
 

@@ -23,8 +23,8 @@ class AsKernel {
   at::Tensor in(const at::Tensor& t) const {
     if (!t.defined()) return t;
     TORCH_CHECK(t.device() == c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_)),
-                "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_, " and ",
-                t.device(), "!");
+                "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_,
+                " and ", t.device(), "!");
     return host_alias(t);
   }
   at::Tensor in(const std::optional<at::Tensor>& t) const { return t.has_value() ? in(*t) : at::Tensor(); }

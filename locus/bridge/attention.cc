@@ -29,8 +29,8 @@ optional<Tensor> host_mask(const AsKernel& kernel, const optional<Tensor>& mask)
 }
 
 /// What the CPU would choose for the same operands; its fused kernel stands behind the card's efficient one.
-int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const optional<Tensor>& mask, double dropout,
-               bool causal, optional<double> scale, bool grouped) {
+int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, const optional<Tensor>& mask,
+               double dropout, bool causal, optional<double> scale, bool grouped) {
   const auto math = static_cast<int64_t>(at::SDPBackend::math);
   const bool mask_learns = mask.has_value() && mask->defined() && mask->requires_grad();
   for (const Tensor* t : {&query, &key, &value}) {
@@ -43,8 +43,8 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
     return static_cast<int64_t>(at::SDPBackend::efficient_attention);
   }
   AsKernel kernel(query);
-  const int64_t on_cpu = at::_fused_sdp_choice(kernel.in(query), kernel.in(key), kernel.in(value), host_mask(kernel, mask),
-                                               dropout, causal, scale, grouped);
+  const int64_t on_cpu = at::_fused_sdp_choice(kernel.in(query), kernel.in(key), kernel.in(value),
+                                               host_mask(kernel, mask), dropout, causal, scale, grouped);
   return on_cpu == static_cast<int64_t>(at::SDPBackend::flash_attention)
              ? static_cast<int64_t>(at::SDPBackend::efficient_attention)
              : on_cpu;
@@ -67,8 +67,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward(const Tensor& grad, const Te
   if (!grad.defined()) return {};
   AsKernel kernel(query);
   auto [into_query, into_key, into_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      kernel.in(grad), kernel.in(query), kernel.in(key), kernel.in(value), kernel.in(output), kernel.in(log_sum), dropout,
-      causal, host_mask(kernel, mask), scale);
+      kernel.in(grad), kernel.in(query), kernel.in(key), kernel.in(value), kernel.in(output), kernel.in(log_sum),
+      dropout, causal, host_mask(kernel, mask), scale);
   return {kernel.out_as_is(std::move(into_query)), kernel.out_as_is(std::move(into_key)),
           kernel.out_as_is(std::move(into_value)), Tensor()};
 }

@@ -112,8 +112,7 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeDevice(const DeviceIndex device) const override { machine().streams().synchronize(device); }
   void recordDataPtrOnStream(const c10::DataPtr&, const Stream&) const override {}
   double elapsedTime(void* begin, void* end, const DeviceIndex) const override {
-    TORCH_CHECK(begin != nullptr && end != nullptr,
-                "Both events must be recorded before calculating elapsed time.");
+    TORCH_CHECK(begin != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
     return sim::Streams::elapsed_ms(*static_cast<sim::Event*>(begin), *static_cast<sim::Event*>(end));
   }
   virtual bool isStreamCapturing(const Stream&) const { return false; }
@@ -159,8 +158,9 @@ struct SimulatedHooks final : at::CUDAHooksInterface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   c10::Allocator* getCUDADeviceAllocator() const override { return device_allocator(); }
   Device getDeviceFromPtr(void* data) const override {
-    TORCH_CHECK(machine().arena().is_device(data), "The specified pointer resides on host memory and is not registered "
-                                                   "with any CUDA device.");
+    TORCH_CHECK(machine().arena().is_device(data),
+                "The specified pointer resides on host memory and is not registered "
+                "with any CUDA device.");
     return Device(c10::kCUDA, static_cast<DeviceIndex>(machine().arena().device_of(data)));
   }
   const at::Generator& getDefaultGenerator(DeviceIndex device) const override {
@@ -210,8 +210,8 @@ void check_device_index(int index) {
   raise_accelerator_error(101,
                           "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough "
                           "GPUs?\nThe simulated machine has " +
-                              std::to_string(machine().devices()) +
-                              " device(s); cuda:" + std::to_string(index) + " was asked for.\n");
+                              std::to_string(machine().devices()) + " device(s); cuda:" + std::to_string(index) +
+                              " was asked for.\n");
 }
 
 int resolve_device(Device device) {
@@ -243,11 +243,12 @@ void look_at_visible_devices() {
 
 void install_backend(const sim::MachineOptions& options, bool shared) {
   if (sim::Machine* existing = g_machine.load()) {
-    TORCH_CHECK(existing->options().devices == options.devices && existing->options().memory_bytes == options.memory_bytes,
-                "locus: this process already simulates ", existing->options().devices, " device(s) with ",
-                sim::format_bytes(existing->options().memory_bytes),
-                " each; the machine can't be changed once it is there. Start a new process, or call simulate() with "
-                "the same values.");
+    TORCH_CHECK(
+        existing->options().devices == options.devices && existing->options().memory_bytes == options.memory_bytes,
+        "locus: this process already simulates ", existing->options().devices, " device(s) with ",
+        sim::format_bytes(existing->options().memory_bytes),
+        " each; the machine can't be changed once it is there. Start a new process, or call simulate() with "
+        "the same values.");
     return;
   }
   auto fresh = std::make_unique<sim::Machine>(options);

@@ -23,8 +23,8 @@ CarriedWork::CarriedWork(int rank, c10d::OpType type, std::vector<Part> parts, s
       parts_(std::move(parts)),
       results_(std::move(results)),
       finish_(std::move(finish)),
-      future_(c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
-                                          std::vector<c10::Device>{device})),
+      future_(
+          c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device})),
       left_(parts_.size()),
       point_to_point_(is_point_to_point(type)),
       sequence_(sequence) {}
@@ -33,9 +33,8 @@ c10::intrusive_ptr<CarriedWork> CarriedWork::start(c10::intrusive_ptr<CarriedWor
   if (work->point_to_point_) return work;  // Gloo's sends and receives have no futures: whoever waits finishes them
   if (work->parts_.empty()) work->complete(nullptr);
   for (const Part& part : work->parts_) {
-    part->getFuture()->addCallback([work](Future& done) {
-      work->part_done(done.hasError() ? done.exception_ptr() : nullptr);
-    });
+    part->getFuture()->addCallback(
+        [work](Future& done) { work->part_done(done.hasError() ? done.exception_ptr() : nullptr); });
   }
   return work;
 }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <atomic>
 #include <functional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 namespace locus::bridge {
@@ -17,8 +17,8 @@ class CarriedWork final : public c10d::Work {
   using Part = c10::intrusive_ptr<c10d::Work>;
 
   /// `finish` puts results in place once all parts are done; it runs on a thread of Gloo's, or on the waiting one.
-  CarriedWork(int rank, c10d::OpType type, std::vector<Part> parts, std::vector<at::Tensor> results,
-              c10::Device device, std::function<void()> finish, uint64_t sequence);
+  CarriedWork(int rank, c10d::OpType type, std::vector<Part> parts, std::vector<at::Tensor> results, c10::Device device,
+              std::function<void()> finish, uint64_t sequence);
 
   /// Begins to follow the parts; apart from the constructor because callbacks need a counted pointer.
   static c10::intrusive_ptr<CarriedWork> start(c10::intrusive_ptr<CarriedWork> work);

@@ -141,20 +141,25 @@ void Carrier::claim_device(c10::Device device) {
   const auto done = c10::make_scope_exit([&] { claiming(0); });
   const std::vector<int> sharing = ranks_on_device(*store_, rank_, size_, device, options_->timeout, gave_up);
   if (sharing.size() < 2 || (g_on_sharing && g_on_sharing(*this, device, sharing))) return;
-  TORCH_CHECK(false, "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nLast error:\nDuplicate GPU detected : rank ",
-              sharing[1], " and rank ", sharing[0], " both on CUDA device ", device.index());
+  TORCH_CHECK(
+      false,
+      "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nLast error:\nDuplicate GPU detected : rank ",
+      sharing[1], " and rank ", sharing[0], " both on CUDA device ", device.index());
 }
 
 WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std::function<void()> finish) {
-  const c10::Device device = call.tensor.defined() ? call.tensor.device()
-                                                   : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(t_current_device));
+  const c10::Device device = call.tensor.defined()
+                                 ? call.tensor.device()
+                                 : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(t_current_device));
   auto work = c10::make_intrusive<CarriedWork>(rank_, call.type, std::move(parts), std::move(results), device,
                                                std::move(finish), sequence_.load());
-  const int64_t number = is_pair(call) ? -static_cast<int64_t>(pair_sequence_.load()) : static_cast<int64_t>(sequence_.load());
+  const int64_t number =
+      is_pair(call) ? -static_cast<int64_t>(pair_sequence_.load()) : static_cast<int64_t>(sequence_.load());
   {
     const std::lock_guard lock(under_way_->mutex);
     // Sends that the program does not wait for never end; they go when nobody holds them.
-    if (under_way_->works.size() > 64) std::erase_if(under_way_->works, [](const auto& item) { return item.second.expired(); });
+    if (under_way_->works.size() > 64)
+      std::erase_if(under_way_->works, [](const auto& item) { return item.second.expired(); });
     under_way_->works.insert_or_assign(number, c10::weak_intrusive_ptr<CarriedWork>(work));
   }
   work->on_done([under_way = under_way_, number] {
@@ -202,7 +207,10 @@ WorkPtr Carrier::allreduce(Tensors& tensors, const c10d::AllreduceOptions& optio
   begin(call);
   Tensor host = host_flat(t, type);
   WorkPtr sum = add_up(host, how, options.timeout);
-  return carry(call, {sum}, tensors, [host, how = how, size = size_] { Below below; divide_after(host, how, size); });
+  return carry(call, {sum}, tensors, [host, how = how, size = size_] {
+    Below below;
+    divide_after(host, how, size);
+  });
 }
 
 WorkPtr Carrier::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
@@ -214,7 +222,7 @@ WorkPtr Carrier::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoal
     check_tensor(t);
     elements += t.numel();
   }
-  const Collective call{"all_reduce_coalesced", OpType::ALLREDUCE_COALESCED, tensors.front(), elements, -1,
+  const Collective call{"all_reduce_coalesced",   OpType::ALLREDUCE_COALESCED, tensors.front(), elements, -1,
                         name_of(options.reduceOp)};
   begin(call);
   for (const Tensor& t : tensors) {
@@ -230,7 +238,8 @@ WorkPtr Carrier::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoal
 
 WorkPtr Carrier::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const Tensor t = only_tensor(tensors);
-  const Collective call{"reduce", OpType::REDUCE, t, t.numel(), static_cast<int>(options.rootRank), name_of(options.reduceOp)};
+  const Collective call{
+      "reduce", OpType::REDUCE, t, t.numel(), static_cast<int>(options.rootRank), name_of(options.reduceOp)};
   const auto [type, how] = reducible("reduce", t, options.reduceOp);
   begin(call);
   Below below;
@@ -239,11 +248,15 @@ WorkPtr Carrier::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   if (rank_ != options.rootRank) host = host.clone();
   multiply_before(host, how);
   auto summed = options;
-  if (how.op_ == ReduceOp::AVG || how.op_ == ReduceOp::PREMUL_SUM) summed.reduceOp = ReduceOp(ReduceOp::SUM);
-  else summed.reduceOp = how;
+  if (how.op_ == ReduceOp::AVG || how.op_ == ReduceOp::PREMUL_SUM)
+    summed.reduceOp = ReduceOp(ReduceOp::SUM);
+  else
+    summed.reduceOp = how;
   Tensors given{host};
-  return carry(call, {gloo_->reduce(given, summed)}, tensors,
-               [host, how = how, size = size_] { Below below; divide_after(host, how, size); });
+  return carry(call, {gloo_->reduce(given, summed)}, tensors, [host, how = how, size = size_] {
+    Below below;
+    divide_after(host, how, size);
+  });
 }
 
 WorkPtr Carrier::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
@@ -283,7 +296,8 @@ WorkPtr Carrier::_allgather_base(Tensor& output, Tensor& input, const c10d::Allg
   return carry(call, {gloo_->_allgather_base(out, in, options)}, {output});
 }
 
-WorkPtr Carrier::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+WorkPtr Carrier::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                 const c10d::AllgatherOptions& options) {
   Parts parts;
   for (size_t i = 0; i < inputs.size(); ++i) parts.push_back(_allgather_base(outputs[i], inputs[i], options));
   return CarriedWork::start(c10::make_intrusive<CarriedWork>(rank_, OpType::COALESCED, std::move(parts), outputs,
@@ -353,7 +367,7 @@ WorkPtr Carrier::reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10
 
 WorkPtr Carrier::_reduce_scatter_base(Tensor& output, Tensor& input, const c10d::ReduceScatterOptions& options) {
   check_whole(input, output, size_, "input tensor must be the same size as output size times world size");
-  const Collective call{"reduce_scatter_tensor", OpType::_REDUCE_SCATTER_BASE, output, output.numel(), -1,
+  const Collective call{"reduce_scatter_tensor",  OpType::_REDUCE_SCATTER_BASE, output, output.numel(), -1,
                         name_of(options.reduceOp)};
   const auto [type, how] = reducible("reduce_scatter_tensor", input, options.reduceOp);
   begin(call);
@@ -363,7 +377,8 @@ WorkPtr Carrier::_reduce_scatter_base(Tensor& output, Tensor& input, const c10d:
   return reduce_scatter_bytes(call, std::move(sum), output, offset, how, options.timeout);
 }
 
-WorkPtr Carrier::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+WorkPtr Carrier::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                 const c10d::ReduceScatterOptions& options) {
   Parts parts;
   for (size_t i = 0; i < inputs.size(); ++i) parts.push_back(_reduce_scatter_base(outputs[i], inputs[i], options));
   return CarriedWork::start(c10::make_intrusive<CarriedWork>(rank_, OpType::COALESCED, std::move(parts), outputs,
@@ -373,7 +388,8 @@ WorkPtr Carrier::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
 WorkPtr Carrier::exchange(const Collective& call, Tensor out, std::vector<int64_t> out_bytes, Tensor in,
                           std::vector<int64_t> in_bytes, Tensors results, std::function<void()> finish,
                           const c10d::AllToAllOptions& options) {
-  return carry(call, {gloo_->alltoall_base(out, in, out_bytes, in_bytes, options)}, std::move(results), std::move(finish));
+  return carry(call, {gloo_->alltoall_base(out, in, out_bytes, in_bytes, options)}, std::move(results),
+               std::move(finish));
 }
 
 WorkPtr Carrier::alltoall_base(Tensor& output, Tensor& input, std::vector<int64_t>& output_splits,

@@ -1,9 +1,6 @@
 // The c10d backend behind simulated CUDA tensors. Knows NCCL's rules; the bytes go through Gloo.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <atomic>
 #include <functional>
 #include <map>
@@ -11,6 +8,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "locus/bridge/carried_work.h"
@@ -27,13 +26,13 @@ struct NcclOptions : c10d::Backend::Options {
 
 /// One call, as the rules and the other ranks need to know it.
 struct Collective {
-  const char* name;       ///< as in torch.distributed: "all_reduce"
+  const char* name;  ///< as in torch.distributed: "all_reduce"
   c10d::OpType type;
   at::Tensor tensor;      ///< the one that stands for the call; undefined in a barrier
   int64_t elements = -1;  ///< of what all ranks must agree on; -1: they need not
   int root = -1;          ///< of one-to-all and all-to-one calls; the other side of a send or recv
   const char* reduction = "";
-  int tag = 0;            ///< of a send or recv
+  int tag = 0;  ///< of a send or recv
 };
 
 class Carrier;
@@ -113,8 +112,8 @@ class Carrier final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Store> store_;
   std::string name_;
   c10::intrusive_ptr<Options> options_;
-  std::atomic<uint64_t> sequence_{0};        ///< of collectives: all ranks of the group count alike
-  std::atomic<uint64_t> pair_sequence_{0};   ///< of sends and receives
+  std::atomic<uint64_t> sequence_{0};       ///< of collectives: all ranks of the group count alike
+  std::atomic<uint64_t> pair_sequence_{0};  ///< of sends and receives
   /// Apart from the group: the last work may end on a thread of Gloo's, which must not be the one to end Gloo.
   struct UnderWay {
     std::mutex mutex;

@@ -45,9 +45,11 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
                                              const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
   check_devices("wrapper_CUDA___thnn_fused_lstm_cell", input_gates, hidden_gates, cx, "cx", input_bias, hidden_bias);
   AsKernel kernel(input_gates);
-  const Tensor sum = with_biases(kernel.in(input_gates) + kernel.in(hidden_gates), kernel.in(input_bias), kernel.in(hidden_bias));
+  const Tensor sum =
+      with_biases(kernel.in(input_gates) + kernel.in(hidden_gates), kernel.in(input_bias), kernel.in(hidden_bias));
   const auto gates = sum.chunk(4, 1);
-  const Tensor input = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(), output = gates[3].sigmoid();
+  const Tensor input = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(),
+               output = gates[3].sigmoid();
   const Tensor cy = forget * kernel.in(cx) + input * cell;
   const Tensor hy = output * cy.tanh();
   return {kernel.out(hy), kernel.out(cy), kernel.out(at::cat({input, forget, cell, output}, 1))};

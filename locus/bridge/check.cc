@@ -177,8 +177,8 @@ class Judge {
         TORCH_CHECK(++scalars == 1, "Trying to pass too many CPU scalars to non-CPU kernel!");
         return;
       }
-      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", common, " and ",
-                  t.device(), "!");
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", common,
+                  " and ", t.device(), "!");
     });
     TORCH_CHECK(false, "Expected all tensors to be on the same device");
   }
@@ -226,10 +226,11 @@ void raise_violation(const Call& call, const Violation& violation) {
   const auto type_name = [](Device device) { return c10::DeviceTypeName(device.type(), /*lower_case=*/true); };
   switch (violation.kind) {
     case Violation::Kind::kIndex:
-      TORCH_CHECK(false, "indices should be either on cpu or on the same device as the indexed tensor (", violation.device, ")");
+      TORCH_CHECK(false, "indices should be either on cpu or on the same device as the indexed tensor (",
+                  violation.device, ")");
     case Violation::Kind::kMustBeCpu:
-      TORCH_CHECK(false, "'lengths' argument should be a 1D CPU int64 tensor, but got ", std::to_string(odd.dim()), "D ", odd.device(), " ",
-                  odd.scalar_type(), " tensor");
+      TORCH_CHECK(false, "'lengths' argument should be a 1D CPU int64 tensor, but got ", std::to_string(odd.dim()),
+                  "D ", odd.device(), " ", odd.scalar_type(), " tensor");
     case Violation::Kind::kGenerator:
       TORCH_CHECK(false, "Expected a '", type_name(violation.device), "' device type for generator but found '",
                   type_name(call.stack[call.base + call.plan.generator].toGenerator().device()), "'");

@@ -25,8 +25,8 @@ struct OperandRef {
 /// A broken rule.
 struct Violation {
   enum class Kind : uint8_t { kDevices, kIndex, kMustBeCpu, kGenerator } kind = Kind::kDevices;
-  c10::Device device{c10::kCPU};              ///< where the call should happen, as PyTorch sees it
-  c10::SmallVector<OperandRef, 4> odd;        ///< the operands that are elsewhere
+  c10::Device device{c10::kCPU};        ///< where the call should happen, as PyTorch sees it
+  c10::SmallVector<OperandRef, 4> odd;  ///< the operands that are elsewhere
 };
 
 /// A call's operands, seen through its plan.

@@ -19,9 +19,9 @@ using c10d::ReduceOp;
 
 Tensor host_flat(const Tensor& t, ScalarType type) {
   const auto width = static_cast<int64_t>(c10::elementSize(type));
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(host_storage(*t.storage().unsafeGetStorageImpl())),
-                                                   c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                   c10::scalarTypeToTypeMeta(type));
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(host_storage(*t.storage().unsafeGetStorageImpl())),
+                                           c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   const auto item = static_cast<int64_t>(t.element_size());
   impl->set_sizes_contiguous({t.numel() * item / width});
   impl->set_storage_offset(t.storage_offset() * item / width);
@@ -81,16 +81,22 @@ std::pair<ScalarType, ReduceOp> reducible(const char* name, const Tensor& tensor
   check_tensor(tensor);
   const ScalarType type = tensor.scalar_type();
   const auto op = how.op_;
-  TORCH_CHECK_VALUE(op != ReduceOp::BAND && op != ReduceOp::BOR && op != ReduceOp::BXOR,
-                    "Cannot use ReduceOp.", op == ReduceOp::BAND ? "BAND" : op == ReduceOp::BOR ? "BOR" : "BXOR", " with NCCL");
+  TORCH_CHECK_VALUE(op != ReduceOp::BAND && op != ReduceOp::BOR && op != ReduceOp::BXOR, "Cannot use ReduceOp.",
+                    op == ReduceOp::BAND  ? "BAND"
+                    : op == ReduceOp::BOR ? "BOR"
+                                          : "BXOR",
+                    " with NCCL");
   switch (type) {
     case at::kComplexFloat:
     case at::kComplexDouble:
-      TORCH_CHECK(op == ReduceOp::SUM || op == ReduceOp::AVG || op == ReduceOp::PREMUL_SUM, name, " does not support this reduction on complex tensors");
+      TORCH_CHECK(op == ReduceOp::SUM || op == ReduceOp::AVG || op == ReduceOp::PREMUL_SUM, name,
+                  " does not support this reduction on complex tensors");
       return {type == at::kComplexFloat ? at::kFloat : at::kDouble, how};
     case at::kBool:  // NCCL adds truth values by taking the larger
       TORCH_CHECK_TYPE(op != ReduceOp::AVG, "Cannot use ReduceOp.AVG with boolean inputs");
-      return {at::kByte, op == ReduceOp::SUM ? ReduceOp(ReduceOp::MAX) : op == ReduceOp::PRODUCT ? ReduceOp(ReduceOp::MIN) : how};
+      return {at::kByte, op == ReduceOp::SUM       ? ReduceOp(ReduceOp::MAX)
+                         : op == ReduceOp::PRODUCT ? ReduceOp(ReduceOp::MIN)
+                                                   : how};
     case at::kFloat:
     case at::kDouble:
     case at::kHalf:
@@ -148,10 +154,11 @@ std::vector<int> ranks_on_device(c10d::Store& store, int rank, int size, c10::De
   for (int i = 0; i < size; ++i) keys.push_back(key(i));
   // Asked again and again, not waited for: the wait can be given up, and a store that has gone says so at once.
   const auto end = std::chrono::steady_clock::now() + timeout;
-  for (auto pause = std::chrono::milliseconds(1); !store.check(keys); pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+  for (auto pause = std::chrono::milliseconds(1); !store.check(keys);
+       pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     TORCH_CHECK(!gave_up(), "locus: gave up waiting for the other ranks of the group");
-    TORCH_CHECK(std::chrono::steady_clock::now() < end, "NCCL: not all ranks of the group came to its first collective within ",
-                timeout.count(), " ms");
+    TORCH_CHECK(std::chrono::steady_clock::now() < end,
+                "NCCL: not all ranks of the group came to its first collective within ", timeout.count(), " ms");
     std::this_thread::sleep_for(pause);
   }
   std::map<std::string, std::vector<int>> users;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-#include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <chrono>
 #include <functional>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <utility>
 #include <vector>
 
@@ -21,14 +21,16 @@ void check_tensor(const at::Tensor& tensor);
 /// The one tensor of a call; NCCL takes no more.
 at::Tensor only_tensor(const std::vector<at::Tensor>& tensors);
 /// The one list of a call, one tensor for each rank, of the type and on the device of `like`.
-const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size, const at::Tensor& like);
+const std::vector<at::Tensor>& only_list(const std::vector<std::vector<at::Tensor>>& lists, int size,
+                                         const at::Tensor& like);
 /// `whole` must be `size` times `part`.
 void check_whole(const at::Tensor& whole, const at::Tensor& part, int size, const char* otherwise);
 /// The bytes that go to, or come from, each rank when dimension 0 is split like this (empty: evenly).
 std::vector<int64_t> split_bytes(const at::Tensor& tensor, const std::vector<int64_t>& splits, int size);
 
 /// The type and the reduction with which Gloo gives NCCL's result; refuses what NCCL refuses.
-std::pair<at::ScalarType, c10d::ReduceOp> reducible(const char* name, const at::Tensor& tensor, const c10d::ReduceOp& how);
+std::pair<at::ScalarType, c10d::ReduceOp> reducible(const char* name, const at::Tensor& tensor,
+                                                    const c10d::ReduceOp& how);
 void multiply_before(at::Tensor& host, const c10d::ReduceOp& how);
 void divide_after(at::Tensor host, const c10d::ReduceOp& how, int size);
 

@@ -17,7 +17,8 @@ py::dict facts_of(Carrier& group, const Collective& call, uint64_t sequence) {
   py::dict facts;
   facts["group"] = group.getGroupUid(), facts["rank"] = group.getRank(), facts["size"] = group.getSize();
   facts["backend"] = group.getBackendName(), facts["name"] = call.name, facts["sequence"] = sequence;
-  facts["elements"] = call.elements, facts["root"] = call.root, facts["reduction"] = call.reduction, facts["tag"] = call.tag;
+  facts["elements"] = call.elements, facts["root"] = call.root, facts["reduction"] = call.reduction,
+  facts["tag"] = call.tag;
   facts["dtype"] = call.tensor.defined() ? c10::toString(call.tensor.scalar_type()) : "";
   py::tuple shape(call.tensor.defined() ? call.tensor.dim() : 0);
   for (size_t i = 0; i < shape.size(); ++i) shape[i] = call.tensor.size(static_cast<int64_t>(i));
@@ -56,7 +57,8 @@ void define_collectives(py::module_& m) {
     if (py::hasattr(m, "ProcessGroupNCCL")) return m.attr("ProcessGroupNCCL").cast<py::object>();
     install_ddp_timer();
     py::class_<Carrier, c10::intrusive_ptr<Carrier>, c10d::Backend> group(m, "ProcessGroupNCCL", py::dynamic_attr());
-    py::class_<NcclOptions, c10::intrusive_ptr<NcclOptions>, c10d::Backend::Options>(group, "Options", py::dynamic_attr())
+    py::class_<NcclOptions, c10::intrusive_ptr<NcclOptions>, c10d::Backend::Options>(group, "Options",
+                                                                                     py::dynamic_attr())
         .def(py::init<bool>(), py::arg("is_high_priority_stream") = false)
         .def_readwrite("is_high_priority_stream", &NcclOptions::is_high_priority_stream);
     group.def(py::init([make_gloo](c10::intrusive_ptr<c10d::Store> store, int rank, int size,
@@ -69,15 +71,13 @@ void define_collectives(py::module_& m) {
     group.def_static("over_gloo", [](c10::intrusive_ptr<c10d::Backend> gloo) {
       return c10::make_intrusive<Carrier>(std::move(gloo), nullptr, "gloo", c10::make_intrusive<NcclOptions>());
     });
-    group.def_property_readonly("options", [](Carrier& self) {
-      return c10::static_intrusive_pointer_cast<NcclOptions>(self.options());
-    });
+    group.def_property_readonly(
+        "options", [](Carrier& self) { return c10::static_intrusive_pointer_cast<NcclOptions>(self.options()); });
     group.def("_pending", &Carrier::pending);
     group.def("_waited_for", &Carrier::waited_for);
     group.def("_give_up", &Carrier::give_up, py::call_guard<py::gil_scoped_release>());
-    group.def("_set_default_timeout", [](Carrier& self, std::chrono::milliseconds timeout) {
-      self.options()->timeout = timeout;
-    });
+    group.def("_set_default_timeout",
+              [](Carrier& self, std::chrono::milliseconds timeout) { self.options()->timeout = timeout; });
     return m.attr("ProcessGroupNCCL").cast<py::object>();
   });
 }

@@ -17,7 +17,8 @@ struct TrialScope {
 }  // namespace
 
 bool needs_trial(const Call& call) {
-  if (!call.plan.composite || call.plan.tensors < 2 || call.plan.moves || t_trying || !on_two_devices(call)) return false;
+  if (!call.plan.composite || call.plan.tensors < 2 || call.plan.moves || t_trying || !on_two_devices(call))
+    return false;
   for (const Argument& argument : call.plan.arguments) {
     if (argument.written) return false;  // a second attempt must find what the first one found
   }

@@ -1,10 +1,10 @@
 // The clock that DistributedDataParallel reads around its phases, for modules on simulated devices: kernels run on the
 // calling thread, so the host's clock is right.
 #include <c10/util/Registry.h>
-#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include <chrono>
 #include <memory>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include "locus/bridge/module.h"
 
@@ -22,7 +22,8 @@ class HostTimer final : public c10d::Timer {
 
  private:
   static int64_t now() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   }
 };
 
@@ -32,7 +33,8 @@ void install_ddp_timer() {
   static const bool once = [] {
     // Before that of a CUDA build, which would ask the driver.
     c10d::TimerRegistry()->Register(
-        c10::DeviceType::CUDA, [](c10::Device) -> std::unique_ptr<c10d::Timer> { return std::make_unique<HostTimer>(); },
+        c10::DeviceType::CUDA,
+        [](c10::Device) -> std::unique_ptr<c10d::Timer> { return std::make_unique<HostTimer>(); },
         c10::REGISTRY_PREFERRED);
     return true;
   }();

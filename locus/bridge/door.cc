@@ -93,7 +93,8 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
     const Tensor t = operand(call, ref);
     const Device wanted = must_be_cpu ? Device(c10::kCPU) : target;
     if (t.device() == wanted || t.device().is_meta() || (t.dim() == 0 && t.device().is_cpu() && !must_be_cpu)) continue;
-    if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex && ref.argument != 0) continue;
+    if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex && ref.argument != 0)
+      continue;
     if (violation.kind == Violation::Kind::kMustBeCpu && !must_be_cpu) continue;
     replace_operand(call, ref, t.to(wanted));
   }

@@ -41,17 +41,18 @@ void explain(const void* address) {
     if (std::strncmp(op, "aten::", 6) == 0) op += 6;
     char by[128] = "";  // memory taken by itself says nothing of what the program called
     if (*op != 0 && std::strncmp(op, "empty", 5) != 0) std::snprintf(by, sizeof by, " by %s()", op);
-    length = std::snprintf(text, sizeof text,
-                           "locus: host code followed a pointer into device memory: %p is in the %zu bytes of a tensor on "
-                           "cuda:%d, made%s at %s:%d in %s.\n",
-                           address, bytes_in(chunk.label), device, by,
-                           place.file != nullptr ? place.file : "<unknown>", place.line,
-                           place.function != nullptr ? place.function : "?");
+    length =
+        std::snprintf(text, sizeof text,
+                      "locus: host code followed a pointer into device memory: %p is in the %zu bytes of a tensor on "
+                      "cuda:%d, made%s at %s:%d in %s.\n",
+                      address, bytes_in(chunk.label), device, by, place.file != nullptr ? place.file : "<unknown>",
+                      place.line, place.function != nullptr ? place.function : "?");
   } else {
-    length = std::snprintf(text, sizeof text,
-                           "locus: host code followed a pointer into device memory: %p is an address of cuda:%d that no "
-                           "live tensor uses (freed already?).\n",
-                           address, device);
+    length =
+        std::snprintf(text, sizeof text,
+                      "locus: host code followed a pointer into device memory: %p is an address of cuda:%d that no "
+                      "live tensor uses (freed already?).\n",
+                      address, device);
   }
   const auto write_all = [](const char* data, int size) {
     if (size > 0 && write(STDERR_FILENO, data, static_cast<size_t>(size)) < 0) return;

@@ -21,44 +21,61 @@ namespace {
 namespace py = pybind11;
 using at::Tensor;
 
-py::object* g_reporter = nullptr;       // called with a raw case, gives (raise, device)
+py::object* g_reporter = nullptr;  // called with a raw case, gives (raise, device)
 std::atomic<bool> g_fault_said{false};
 
 const char* rule_name(engine::ArgumentRule rule) {
   switch (rule) {
-    case engine::ArgumentRule::kScalarOk: return "scalar";
-    case engine::ArgumentRule::kIndex: return "index";
-    case engine::ArgumentRule::kMustBeCpu: return "cpu";
-    case engine::ArgumentRule::kFree: return "free";
-    default: return "same";
+    case engine::ArgumentRule::kScalarOk:
+      return "scalar";
+    case engine::ArgumentRule::kIndex:
+      return "index";
+    case engine::ArgumentRule::kMustBeCpu:
+      return "cpu";
+    case engine::ArgumentRule::kFree:
+      return "free";
+    default:
+      return "same";
   }
 }
 
 const char* placement_name(engine::Placement placement) {
   switch (placement) {
-    case engine::Placement::kDefault: return "default";
-    case engine::Placement::kExplicit: return "explicit";
-    case engine::Placement::kMoved: return "moved";
-    case engine::Placement::kForeign: return "foreign";
-    case engine::Placement::kLoaded: return "loaded";
-    case engine::Placement::kReceived: return "received";
-    default: return "derived";
+    case engine::Placement::kDefault:
+      return "default";
+    case engine::Placement::kExplicit:
+      return "explicit";
+    case engine::Placement::kMoved:
+      return "moved";
+    case engine::Placement::kForeign:
+      return "foreign";
+    case engine::Placement::kLoaded:
+      return "loaded";
+    case engine::Placement::kReceived:
+      return "received";
+    default:
+      return "derived";
   }
 }
 
 const char* kind_name(Violation::Kind kind) {
   switch (kind) {
-    case Violation::Kind::kIndex: return "index";
-    case Violation::Kind::kMustBeCpu: return "lengths";
-    case Violation::Kind::kGenerator: return "generator";
-    default: return "operator";
+    case Violation::Kind::kIndex:
+      return "index";
+    case Violation::Kind::kMustBeCpu:
+      return "lengths";
+    case Violation::Kind::kGenerator:
+      return "generator";
+    default:
+      return "operator";
   }
 }
 
 /// A fault in the checking is said once, and the program goes on.
 void say_fault(const std::string& what) {
   if (g_fault_said.exchange(true)) return;
-  PySys_WriteStderr("locus: a fault inside Locus while it was explaining a finding; the program goes on: %.900s\n", what.c_str());
+  PySys_WriteStderr("locus: a fault inside Locus while it was explaining a finding; the program goes on: %.900s\n",
+                    what.c_str());
 }
 
 /// Room for our own calls where the program has used up its recursion limit.
@@ -82,7 +99,8 @@ py::dict operand_dict(const Call& call, const Violation& violation, OperandRef r
   d["index"] = ref.element;
   d["tensor"] = t;
   bool odd = false;
-  for (const OperandRef& other : violation.odd) odd = odd || (other.argument == ref.argument && other.element == ref.element);
+  for (const OperandRef& other : violation.odd)
+    odd = odd || (other.argument == ref.argument && other.element == ref.element);
   d["odd"] = odd;
   d["rule"] = rule_name(call.plan.rule.argument(ref.argument));
   d["written"] = call.plan.arguments[ref.argument].written;
@@ -100,7 +118,8 @@ Decision ask_python(const py::dict& raw, c10::Device fallback) {
     return {pair[0].cast<bool>(), device.empty() ? fallback : c10::Device(device)};
   } catch (py::error_already_set& error) {
     // The program's own: somebody ends it, or it has made an error of our warning.
-    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit) || error.matches(PyExc_Warning)) throw;
+    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit) || error.matches(PyExc_Warning))
+      throw;
     say_fault(error.what());
   } catch (const std::exception& error) {
     say_fault(error.what());
@@ -118,7 +137,8 @@ py::object site_location(engine::SiteId id) {
   const Place place = place_of(id);
   int line = 0, column = -1, end_line = 0, end_column = -1;
 #if PY_VERSION_HEX >= 0x030B0000
-  if (PyCode_Addr2Location(static_cast<PyCodeObject*>(info->code), site.instruction, &line, &column, &end_line, &end_column) == 0) {
+  if (PyCode_Addr2Location(static_cast<PyCodeObject*>(info->code), site.instruction, &line, &column, &end_line,
+                           &end_column) == 0) {
     line = place.line;
   }
 #else
@@ -316,7 +336,8 @@ void define_check(py::module_& m) {
     std::set<engine::OriginId> moved_on;  // torch.tensor(…, device="cuda") makes it on the host first
     for (engine::OriginId id = 1; id < origins().size(); ++id) {
       const engine::Origin& origin = origins().at(id);
-      if (origin.site == site && origin.parent != 0 && origins().at(origin.parent).site == site) moved_on.insert(origin.parent);
+      if (origin.site == site && origin.parent != 0 && origins().at(origin.parent).site == site)
+        moved_on.insert(origin.parent);
     }
     for (engine::OriginId id = 1; id < origins().size(); ++id) {
       const engine::Origin& origin = origins().at(id);
@@ -334,8 +355,11 @@ void define_check(py::module_& m) {
     return py::make_tuple(peak.total, memory_lines(peak.lines));
   });
   m.def("close_peak", [](int device, std::uint64_t scope) { memory_by_line(device).close_scope(scope); });
-  m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) { mark(tensors, engine::Placement::kLoaded, "torch.load"); });
-  m.def("mark_received", [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kReceived, "DataLoader"); });
+  m.def("mark_loaded", [](const std::vector<Tensor>& tensors, const std::string&) {
+    mark(tensors, engine::Placement::kLoaded, "torch.load");
+  });
+  m.def("mark_received",
+        [](const std::vector<Tensor>& tensors) { mark(tensors, engine::Placement::kReceived, "DataLoader"); });
 }
 
 }  // namespace locus::bridge

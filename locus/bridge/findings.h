@@ -11,8 +11,8 @@
 namespace locus::bridge {
 
 struct Decision {
-  bool raise = false;   ///< the program means to catch the error
-  c10::Device device;   ///< where the odd operands should go
+  bool raise = false;  ///< the program means to catch the error
+  c10::Device device;  ///< where the odd operands should go
 };
 
 /// Takes the GIL. Never throws for a fault of the reporting itself: the program goes on.

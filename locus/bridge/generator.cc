@@ -43,18 +43,18 @@ SimulatedGenerator::SimulatedGenerator(int device, at::Generator cpu)
 
 void SimulatedGenerator::set_current_seed(uint64_t seed) { cpu_.set_current_seed(seed); }
 void SimulatedGenerator::set_offset(uint64_t) {
-  TORCH_CHECK(false, "locus: a simulated generator has no Philox offset; save and restore its state with "
-                     "get_state() and set_state()");
+  TORCH_CHECK(false,
+              "locus: a simulated generator has no Philox offset; save and restore its state with "
+              "get_state() and set_state()");
 }
 uint64_t SimulatedGenerator::get_offset() const {
-  TORCH_CHECK(false, "locus: a simulated generator has no Philox offset; save and restore its state with "
-                     "get_state() and set_state()");
+  TORCH_CHECK(false,
+              "locus: a simulated generator has no Philox offset; save and restore its state with "
+              "get_state() and set_state()");
 }
 uint64_t SimulatedGenerator::current_seed() const { return cpu_.current_seed(); }
 uint64_t SimulatedGenerator::seed() { return cpu_.seed(); }
-void SimulatedGenerator::set_state(const c10::TensorImpl& new_state) {
-  impl_of(cpu_)->set_state(new_state);
-}
+void SimulatedGenerator::set_state(const c10::TensorImpl& new_state) { impl_of(cpu_)->set_state(new_state); }
 c10::intrusive_ptr<c10::TensorImpl> SimulatedGenerator::get_state() const { return impl_of(cpu_)->get_state(); }
 SimulatedGenerator* SimulatedGenerator::clone_impl() const {
   return new SimulatedGenerator(device().index(), cpu_.clone());

@@ -22,7 +22,8 @@ std::vector<size_t> parameters_behind(const at::Tensor& output, const std::vecto
   std::vector<size_t> found;
   if (!output.requires_grad()) return found;
   std::unordered_map<const Node*, size_t> ends;
-  std::vector<decltype(torch::autograd::impl::grad_accumulator(output))> kept;  // an accumulator lives no longer than somebody holds it
+  std::vector<decltype(torch::autograd::impl::grad_accumulator(output))>
+      kept;  // an accumulator lives no longer than somebody holds it
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].requires_grad() || !parameters[i].is_leaf()) continue;
     kept.push_back(torch::autograd::impl::grad_accumulator(parameters[i]));
@@ -44,6 +45,8 @@ std::vector<size_t> parameters_behind(const at::Tensor& output, const std::vecto
 
 }  // namespace
 
-void define_graph(py::module_& m) { m.def("parameters_behind", &parameters_behind, py::call_guard<py::gil_scoped_release>()); }
+void define_graph(py::module_& m) {
+  m.def("parameters_behind", &parameters_behind, py::call_guard<py::gil_scoped_release>());
+}
 
 }  // namespace locus::bridge

@@ -1,6 +1,8 @@
 // The kernels of the simulated devices. One boxed kernel serves nearly all operators: operands are
 // seen at their host addresses, PyTorch's CPU kernel runs, results are handed back as device tensors.
 // No arithmetic here (cells.cc has the few operators that exist for CUDA only).
+#include "locus/bridge/kernels.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -11,7 +13,6 @@
 #include "locus/bridge/check.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/generator.h"
-#include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/plan.h"
@@ -39,8 +40,7 @@ struct Operand {
 using Operands = c10::SmallVector<Operand, 6>;
 
 /// What must not see the calls that a CPU kernel makes inside.
-const DispatchKeySet kAboveKernels =
-    c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
+const DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
 
 [[noreturn]] void refuse(const OperatorPlan& plan, const char* why) {
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -179,8 +179,7 @@ class HostCall {
     Tensor host = host_alias(t);
     if (dispatch_by_operands_) learn_as(t, host);
     auto* impl = host.unsafeGetTensorImpl();
-    operands_.push_back(
-        {std::move(t), written ? host : Tensor(), impl, impl->unsafe_storage().unsafeGetStorageImpl()});
+    operands_.push_back({std::move(t), written ? host : Tensor(), impl, impl->unsafe_storage().unsafeGetStorageImpl()});
     return host;
   }
 
@@ -299,9 +298,12 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_o
   const OperatorPlan& plan = plan_of(op);
   if (!plan.has_host_kernel) refuse_call(op, stack);
   // In PyTorch's words: a card has no such kernel either.
-  TORCH_CHECK_NOT_IMPLEMENTED(!plan.host_only, "Could not run '", plan.name, "' with arguments from the 'CUDA' backend. This could be "
-                              "because the operator doesn't exist for this backend, or was omitted during the selective/custom build "
-                              "process (if using custom build). '", plan.name, "' is only available for these backends: [CPU].");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !plan.host_only, "Could not run '", plan.name,
+      "' with arguments from the 'CUDA' backend. This could be "
+      "because the operator doesn't exist for this backend, or was omitted during the selective/custom build "
+      "process (if using custom build). '",
+      plan.name, "' is only available for these backends: [CPU].");
   OperatorScope scope(plan.number);
   HostCall(op, plan, stack, dispatch_by_operands).run();
 }

@@ -116,8 +116,8 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device) 
     memory_by_line(device).allocated(site, static_cast<int64_t>(sim::CachingModel::size_of(account)));
     memory_timeline(device).note(machine().memory(device).allocated(), g_steps.load(std::memory_order_relaxed));
   }
-  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site, counted}, &free_block,
-          where};
+  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site, counted},
+          &free_block, where};
 }
 
 c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPtr&& data) {
@@ -245,7 +245,8 @@ HostHeader* header_of(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
   if (data.get() == nullptr) return nullptr;
   const auto deleter = data.get_deleter();
-  return deleter == &release_with_header || deleter == pinned().raw_deleter() ? header_before(data.get_context()) : nullptr;
+  return deleter == &release_with_header || deleter == pinned().raw_deleter() ? header_before(data.get_context())
+                                                                              : nullptr;
 }
 
 engine::OriginId origin_of(const c10::StorageImpl& storage) {

@@ -15,8 +15,8 @@ struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
   sim::CachingModel::Block* account;          ///< what the card's allocator would hold for it
   int device;
-  engine::SiteId site;                        ///< the line it is counted under
-  bool counted;                               ///< made while somebody watched
+  engine::SiteId site;  ///< the line it is counted under
+  bool counted;         ///< made while somebody watched
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).

@@ -232,7 +232,8 @@ void check_frame_layout() {
   const int offset = PyFrame_GetLasti(frame);
   Frame* top = top_frame(PyThreadState_Get());
   while (top != nullptr && (top->code == nullptr || !PyCode_Check(top->code))) top = top->previous;
-  const bool same = top != nullptr && top->code == reinterpret_cast<PyObject*>(code) && instruction_of(top, code) == offset;
+  const bool same =
+      top != nullptr && top->code == reinterpret_cast<PyObject*>(code) && instruction_of(top, code) == offset;
   Py_DECREF(code);
   Py_DECREF(frame);
   g_fast_frames.store(same);
@@ -263,7 +264,8 @@ engine::SiteId label_new_memory(void* host, std::size_t bytes) noexcept {
 
 engine::OperatorId operator_number(const std::string& name) {
   std::lock_guard<std::mutex> lock(g_operator_mutex);
-  auto [entry, fresh] = operator_numbers().emplace(name, static_cast<engine::OperatorId>(operator_numbers().size() + 1));
+  auto [entry, fresh] =
+      operator_numbers().emplace(name, static_cast<engine::OperatorId>(operator_numbers().size() + 1));
   if (fresh) g_operator_names[entry->second].store(entry->first.c_str(), std::memory_order_release);
   return entry->second;
 }

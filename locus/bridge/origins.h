@@ -13,10 +13,10 @@ namespace locus::bridge {
 
 /// One Python code object that was seen on a stack. Kept alive for good: sites refer to it.
 struct CodeInfo {
-  void* code = nullptr;        ///< PyCodeObject*
+  void* code = nullptr;  ///< PyCodeObject*
   const char* file = "";
   const char* function = "";
-  bool is_user = false;        ///< not PyTorch's, not Locus's, not the interpreter's own
+  bool is_user = false;  ///< not PyTorch's, not Locus's, not the interpreter's own
 };
 
 extern engine::SiteTable* const g_sites;

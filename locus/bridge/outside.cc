@@ -1,8 +1,8 @@
 // Mistakes that are no operator's: a gradient that autograd itself refuses, host code that looks into device memory.
 // Python sees the moment and says what it saw; keys, counts and the way to a finding are those of every other mistake.
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <ATen/SequenceNumber.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>

@@ -45,7 +45,8 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     if (a.kind == ArgumentKind::kGenerator) plan.generator = static_cast<int>(plan.arguments.size());
     if (a.kind == ArgumentKind::kTensor) plan.tensors += 1;
     if (a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) plan.tensors += 2;
-    if (a.kind == ArgumentKind::kTensor || a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) {
+    if (a.kind == ArgumentKind::kTensor || a.kind == ArgumentKind::kTensorList ||
+        a.kind == ArgumentKind::kOptionalTensorList) {
       plan.holders.push_back(static_cast<std::uint16_t>(plan.arguments.size()));
     }
     plan.arguments.push_back(a);
@@ -62,17 +63,18 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     plan.synchronises = plan.synchronises || plan.name == name;
   }
   plan.draws = op.hasTag(at::Tag::nondeterministic_seeded);
-  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
-                         c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
-                         c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::SparseCPU,
-                         c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::NestedTensorCPU}) {
+  for (const auto key :
+       {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
+        c10::DispatchKey::CompositeExplicitAutogradNonFunctional, c10::DispatchKey::CompositeImplicitAutograd,
+        c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::NestedTensorCPU}) {
     plan.has_host_kernel = plan.has_host_kernel || op.hasKernelForDispatchKey(key);
   }
   const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
-  const bool explicit_composite = has(c10::DispatchKey::CompositeExplicitAutograd) ||
-                                  has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  const bool explicit_composite =
+      has(c10::DispatchKey::CompositeExplicitAutograd) || has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
   plan.composite = explicit_composite && !has(c10::DispatchKey::CPU);
-  plan.decomposes = !has(c10::DispatchKey::CPU) && !explicit_composite && has(c10::DispatchKey::CompositeImplicitAutograd);
+  plan.decomposes =
+      !has(c10::DispatchKey::CPU) && !explicit_composite && has(c10::DispatchKey::CompositeImplicitAutograd);
   // PyTorch's generated check sits in the wrappers of kernels; composites have none, their parts do.
   const bool has_wrapper = has(c10::DispatchKey::CPU) || (!explicit_composite && !plan.decomposes);
   plan.rule = rule_for(plan.name, schema, has_wrapper);
@@ -91,7 +93,8 @@ size_t bucket_of(const c10::FunctionSchema* schema) {
 const OperatorPlan& plan_of(const c10::OperatorHandle& op) {
   const c10::FunctionSchema* schema = &op.schema();
   size_t slot = bucket_of(schema);
-  for (Entry* entry; (entry = g_plans[slot].load(std::memory_order_acquire)) != nullptr; slot = (slot + 1) & (kBuckets - 1)) {
+  for (Entry* entry; (entry = g_plans[slot].load(std::memory_order_acquire)) != nullptr;
+       slot = (slot + 1) & (kBuckets - 1)) {
     if (entry->schema == schema) return entry->plan;
   }
   std::lock_guard<std::mutex> lock(g_mutex);

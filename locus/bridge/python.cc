@@ -65,7 +65,8 @@ py::dict stat_dict(const sim::Stat& stat) {
 }
 py::dict stat_dict(const sim::StatArray& stats) {
   py::dict d;
-  d["all"] = stat_dict(stats.all), d["small_pool"] = stat_dict(stats.small_pool), d["large_pool"] = stat_dict(stats.large_pool);
+  d["all"] = stat_dict(stats.all), d["small_pool"] = stat_dict(stats.small_pool),
+  d["large_pool"] = stat_dict(stats.large_pool);
   return d;
 }
 
@@ -77,7 +78,8 @@ py::dict memory_stats(int device) {
   d["inactive_split"] = stat_dict(s.inactive_split), d["allocated_bytes"] = stat_dict(s.allocated_bytes);
   d["reserved_bytes"] = stat_dict(s.reserved_bytes), d["active_bytes"] = stat_dict(s.active_bytes);
   d["inactive_split_bytes"] = stat_dict(s.inactive_split_bytes), d["requested_bytes"] = stat_dict(s.requested_bytes);
-  d["oversize_allocations"] = stat_dict(s.oversize_allocations), d["oversize_segments"] = stat_dict(s.oversize_segments);
+  d["oversize_allocations"] = stat_dict(s.oversize_allocations),
+  d["oversize_segments"] = stat_dict(s.oversize_segments);
   d["num_alloc_retries"] = s.num_alloc_retries, d["num_ooms"] = s.num_ooms, d["max_split_size"] = s.max_split_size;
   d["num_sync_all_streams"] = s.num_sync_all_streams, d["num_device_alloc"] = s.num_device_alloc;
   d["num_device_free"] = s.num_device_free;
@@ -120,7 +122,8 @@ py::tuple stream_tuple(int64_t id, int device) {
 }
 
 py::object new_storage(size_t bytes, int device) {
-  return py::reinterpret_steal<py::object>(THPStorage_Wrap(c10::Storage(new_device_storage(bytes, device_argument(device)))));
+  return py::reinterpret_steal<py::object>(
+      THPStorage_Wrap(c10::Storage(new_device_storage(bytes, device_argument(device)))));
 }
 
 std::unordered_map<uint64_t, c10::DataPtr>& raw_blocks() {
@@ -151,7 +154,8 @@ int runs_counted(void* object) noexcept {
 
 py::tuple place_tuple(engine::SiteId site) {
   const Place place = place_of(site);
-  return py::make_tuple(place.file != nullptr ? place.file : "", place.line, place.function != nullptr ? place.function : "");
+  return py::make_tuple(place.file != nullptr ? place.file : "", place.line,
+                        place.function != nullptr ? place.function : "");
 }
 
 }  // namespace
@@ -194,8 +198,10 @@ PYBIND11_MODULE(_bridge, m) {
   });
   m.def("empty_cache", &empty_cache);
   m.def("reset_peak_memory_stats", [](int device) { machine().memory(device_argument(device)).reset_peak(); });
-  m.def("reset_accumulated_memory_stats", [](int device) { machine().memory(device_argument(device)).reset_accumulated(); });
-  m.def("set_memory_fraction", [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
+  m.def("reset_accumulated_memory_stats",
+        [](int device) { machine().memory(device_argument(device)).reset_accumulated(); });
+  m.def("set_memory_fraction",
+        [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
   m.def("get_memory_fraction", [](int device) { return machine().memory(device_argument(device)).fraction(); });
   m.def("memory_snapshot", &memory_snapshot);
   m.def("raw_alloc", &raw_alloc, py::arg("nbytes"), py::arg("stream") = 0);
@@ -214,7 +220,8 @@ PYBIND11_MODULE(_bridge, m) {
     return stream_tuple(machine().streams().from_pool(index, priority), index);
   });
   m.def("priority_of", [](int64_t id) { return machine().streams().priority_of(id); });
-  m.def("stream_handle", [](int64_t id, int device) { return machine().streams().native_handle(device_argument(device), id); });
+  m.def("stream_handle",
+        [](int64_t id, int device) { return machine().streams().native_handle(device_argument(device), id); });
   m.def("raw_stream", [](int device) {
     const int index = device_argument(device);
     return machine().streams().native_handle(index, current_stream(index));

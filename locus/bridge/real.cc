@@ -154,7 +154,8 @@ RealCrossing::RealCrossing(const Call& call) : plan_(call.plan) {
 }
 
 void RealCrossing::note(const torch::jit::Stack& stack) const {
-  const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began_).count();
+  const auto time =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began_).count();
   c10::Device to = to_;
   if (plan_.moves && !stack.empty() && stack.back().isTensor()) to = stack.back().toTensor().device();
   if (plan_.synchronises) {

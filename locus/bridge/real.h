@@ -1,5 +1,6 @@
-// What is remembered of memory that Locus did not hand out: a real card's, and the host's pinned memory. Kept by address,
-// because PyTorch's allocator for real devices has no room for us. Bounded; an entry that was pushed out is not known.
+// What is remembered of memory that Locus did not hand out: a real card's, and the host's pinned memory. Kept by
+// address, because PyTorch's allocator for real devices has no room for us. Bounded; an entry that was pushed out is
+// not known.
 #pragma once
 
 #include <c10/core/StorageImpl.h>
@@ -25,7 +26,8 @@ inline bool is_kept_by_address(const c10::StorageImpl& storage) {
 engine::OriginId origin_at(const void* address) noexcept;
 void set_origin_at(const void* address, engine::OriginId origin) noexcept;
 
-/// A call that may bring a tensor from one device to another or make the host wait: measured and entered into the ledger.
+/// A call that may bring a tensor from one device to another or make the host wait: measured and entered into the
+/// ledger.
 class RealCrossing {
  public:
   explicit RealCrossing(const Call& call);

@@ -75,13 +75,15 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   if (watching()) note_transfer(self, source, non_blocking);
   const Tensor to = is_simulated(self) ? host_alias(self) : self;
   const Tensor from = is_simulated(source) ? host_alias(source) : source;
-  c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey));
+  c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                           DispatchKeySet(kCheckKey));
   Tensor target = to;
   at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), target, from, false);
   return self;
 }
 
-Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optional<c10::SymInt> offset) {
+Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                  optional<c10::SymInt> offset) {
   return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
                                            offset.has_value() ? optional<int64_t>(offset->expect_int()) : std::nullopt);
 }
@@ -157,9 +159,12 @@ int install_kernels() {
   static auto* aten = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::CUDA, __FILE__, __LINE__);
   static auto* any = new torch::Library(torch::Library::IMPL, "_", DispatchKey::CUDA, __FILE__, __LINE__);
   static auto* sparse = new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCUDA, __FILE__, __LINE__);
-  static auto* compressed = new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
-  static auto* nested = new torch::Library(torch::Library::IMPL, "_", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
-  static auto* quantised = new torch::Library(torch::Library::IMPL, "_", DispatchKey::QuantizedCUDA, __FILE__, __LINE__);
+  static auto* compressed =
+      new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
+  static auto* nested =
+      new torch::Library(torch::Library::IMPL, "_", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
+  static auto* quantised =
+      new torch::Library(torch::Library::IMPL, "_", DispatchKey::QuantizedCUDA, __FILE__, __LINE__);
 
   std::unordered_set<std::string> done;
   const auto by_hand = [&](const char* name, auto&& function) {
@@ -191,14 +196,18 @@ int install_kernels() {
   add_sync_norm_kernels(*aten, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
-  static const std::unordered_set<std::string> kInOnePiece = {"convolution", "convolution_backward", "_convolution",
-                                                              "convolution_overrideable", "_grouped_mm", "_chunk_cat",
+  static const std::unordered_set<std::string> kInOnePiece = {"convolution",    "convolution_backward",
+                                                              "_convolution",   "convolution_overrideable",
+                                                              "_grouped_mm",    "_chunk_cat",
                                                               "_chunk_cat.out", "split_with_sizes_copy.out",
-                                                              "ldexp.Tensor", "ldexp.out", "ldexp_", "mode.values", "conj_physical_"};
+                                                              "ldexp.Tensor",   "ldexp.out",
+                                                              "ldexp_",         "mode.values",
+                                                              "conj_physical_"};
   int count = static_cast<int>(done.size());
   auto& dispatcher = c10::Dispatcher::singleton();
   // A card has these in one piece, the CPU in parts: checked as a whole, also where a gradient is needed.
-  static auto* learning = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::AutogradCUDA, __FILE__, __LINE__);
+  static auto* learning =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::AutogradCUDA, __FILE__, __LINE__);
   for (const char* name : {"_fused_rms_norm"}) {
     const auto op = dispatcher.findOp({std::string("aten::") + name, ""});
     if (!op.has_value() || op->hasKernelForDispatchKey(DispatchKey::CPU)) continue;
@@ -239,9 +248,12 @@ int install_kernels() {
   }
   for (const auto& name : done) kinds()[name] = "written";
   // A CUDA build has kernels of its own for sparse and nested tensors, which come before any fallback.
-  static auto* aten_sparse = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
-  static auto* aten_compressed = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
-  static auto* aten_nested = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
+  static auto* aten_sparse =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
+  static auto* aten_compressed =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
+  static auto* aten_nested =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     const auto op = dispatcher.findOp(name);

@@ -35,15 +35,16 @@ std::vector<engine::Report>& others() {
 
 using Told = std::vector<std::pair<std::string, std::string>>;
 
-/// Decides about a case and keeps its findings: where the operands should be; with a directory, also each finding's root
-/// cause and text.
+/// Decides about a case and keeps its findings: where the operands should be; with a directory, also each finding's
+/// root cause and text.
 std::pair<std::string, Told> add_case(const std::string& text, uint64_t key, const std::string& directory) {
   std::pair<std::string, Told> answer;
   report::TextOptions options;
   options.directory = directory;
   for (engine::Finding& finding : engine::blame(engine::parse_case(text))) {
     if (answer.first.empty()) answer.first = finding.culprit.expected_device;
-    if (!directory.empty()) answer.second.emplace_back(engine::root_cause(finding), report::render_finding(finding, options));
+    if (!directory.empty())
+      answer.second.emplace_back(engine::root_cause(finding), report::render_finding(finding, options));
     log().add(std::move(finding), key == 0 ? 0 : key++);  // several findings of one event have keys in a row
   }
   return answer;
@@ -144,9 +145,9 @@ void define_reporting(py::module_& m) {
       throw py::error_already_set();
     PyType_Modified(raw);
   });
-  m.def("add_finding", [](const std::string& text, uint64_t key) {
-    log().add(engine::parse_finding(text), key);
-  }, py::arg("finding"), py::arg("key") = 0);
+  m.def(
+      "add_finding", [](const std::string& text, uint64_t key) { log().add(engine::parse_finding(text), key); },
+      py::arg("finding"), py::arg("key") = 0);
   m.def("take_in", [](const std::string& text) {
     engine::Report report = report::parse_report(text);
     for (engine::Finding& finding : report.findings) log().add(std::move(finding));

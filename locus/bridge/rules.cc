@@ -12,11 +12,11 @@ using engine::OperatorRule;
 using engine::RuleKind;
 
 struct Metadata {
-  bool unchecked;   ///< PyTorch's CUDA wrapper makes no device check
-  bool structured;  ///< decides how that wrapper is called
-  bool iterator;    ///< TensorIterator is its shape function, and compares devices
-  bool host_only;   ///< a kernel for the CPU and none for CUDA
-  bool device_only; ///< a kernel for CUDA and none for the CPU
+  bool unchecked;    ///< PyTorch's CUDA wrapper makes no device check
+  bool structured;   ///< decides how that wrapper is called
+  bool iterator;     ///< TensorIterator is its shape function, and compares devices
+  bool host_only;    ///< a kernel for the CPU and none for CUDA
+  bool device_only;  ///< a kernel for CUDA and none for the CPU
 };
 const std::unordered_map<std::string_view, Metadata>& metadata() {
   static const auto* operators = new std::unordered_map<std::string_view, Metadata>{
@@ -90,7 +90,8 @@ std::string wrapper_name(const c10::FunctionSchema& schema) {
                    schema.arguments().back().alias_info() != nullptr;
   const std::string function = out ? name + "_out" : name;
   const Metadata* known = metadata_of(overload.empty() ? name : name + "." + overload);
-  if (known != nullptr && known->structured) return "wrapper_CUDA_" + function + (overload.empty() ? "" : "_" + overload);
+  if (known != nullptr && known->structured)
+    return "wrapper_CUDA_" + function + (overload.empty() ? "" : "_" + overload);
   return "wrapper_CUDA_" + overload + "_" + function;
 }
 

@@ -26,7 +26,8 @@ template <Tensor (*Function)(const Tensor&, const Tensor&, int64_t, at::ScalarTy
 Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::ScalarType input_type) {
   if (grad.device() != output.device()) {
     c10::impl::common_device_check_failure(
-        grad.device(), output, kLog ? "wrapper_CUDA__log_softmax_backward_data" : "wrapper_CUDA__softmax_backward_data", "output");
+        grad.device(), output, kLog ? "wrapper_CUDA__log_softmax_backward_data" : "wrapper_CUDA__softmax_backward_data",
+        "output");
   }
   AsKernel kernel(grad);
   const Tensor result = Function(kernel.in(grad), kernel.in(output), dim, grad.scalar_type());
@@ -40,7 +41,8 @@ void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string
   library.impl("_log_softmax", &forward<&at::_log_softmax>);
   library.impl("_softmax_backward_data", &backward<&at::_softmax_backward_data, false>);
   library.impl("_log_softmax_backward_data", &backward<&at::_log_softmax_backward_data, true>);
-  for (const char* name : {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}) done.insert(name);
+  for (const char* name : {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"})
+    done.insert(name);
 }
 
 }  // namespace locus::bridge

@@ -17,7 +17,8 @@ at::SparseTensorImpl* coo(const Tensor& t) { return static_cast<at::SparseTensor
 at::SparseCsrTensorImpl* csr(const Tensor& t) { return static_cast<at::SparseCsrTensorImpl*>(t.unsafeGetTensorImpl()); }
 
 bool is_compressed(c10::Layout layout) {
-  return layout == c10::kSparseCsr || layout == c10::kSparseCsc || layout == c10::kSparseBsr || layout == c10::kSparseBsc;
+  return layout == c10::kSparseCsr || layout == c10::kSparseCsc || layout == c10::kSparseBsr ||
+         layout == c10::kSparseBsc;
 }
 
 [[noreturn]] void refuse_layout(const Tensor& t) {
@@ -43,7 +44,8 @@ Tensor make_coo(DispatchKey key, const Tensor& like, const Tensor& indices, cons
 
 Tensor make_compressed(DispatchKey key, c10::Device device, const Tensor& like, const Tensor& compressed,
                        const Tensor& plain, const Tensor& values) {
-  Tensor made = at::detail::make_tensor<at::SparseCsrTensorImpl>(DispatchKeySet(key), device, like.layout(), like.dtype());
+  Tensor made =
+      at::detail::make_tensor<at::SparseCsrTensorImpl>(DispatchKeySet(key), device, like.layout(), like.dtype());
   csr(made)->set_member_tensors(compressed, plain, values, like.sizes());
   return made;
 }
@@ -51,8 +53,8 @@ Tensor make_compressed(DispatchKey key, c10::Device device, const Tensor& like, 
 /// The same list of tensors over other memory.
 Tensor nested_over(const Tensor& buffer, const Tensor& like) {
   const auto* impl = static_cast<const at::native::NestedTensorImpl*>(like.unsafeGetTensorImpl());
-  return at::detail::make_tensor<at::native::NestedTensorImpl>(buffer, impl->get_nested_sizes(), impl->get_nested_strides(),
-                                                               impl->get_storage_offsets());
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(buffer, impl->get_nested_sizes(),
+                                                               impl->get_nested_strides(), impl->get_storage_offsets());
 }
 Tensor buffer_of(const Tensor& nested) {
   return static_cast<at::native::NestedTensorImpl*>(nested.unsafeGetTensorImpl())->get_unsafe_storage_as_tensor();
@@ -78,8 +80,8 @@ Tensor special_to_device(const Tensor& host, int index, const std::function<Tens
     return make_coo(DispatchKey::SparseCUDA, host, part(coo(host)->indices()), part(coo(host)->values()));
   }
   if (is_compressed(host.layout())) {
-    return make_compressed(DispatchKey::SparseCsrCUDA, c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)), host,
-                           part(csr(host)->compressed_indices()), part(csr(host)->plain_indices()),
+    return make_compressed(DispatchKey::SparseCsrCUDA, c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)),
+                           host, part(csr(host)->compressed_indices()), part(csr(host)->plain_indices()),
                            part(csr(host)->values()));
   }
   if (host.is_nested()) return nested_over(part(buffer_of(host)), host);

@@ -1,11 +1,12 @@
 // What lets an existing project live with a checker: findings that are set aside, code that never ran, and the
 // comparison with an earlier run. Works on reports; runs and reads nothing.
+#include "locus/engine/adoption.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "locus/engine/adoption.h"
 #include "locus/engine/json_fields.h"
 
 namespace locus::engine {
@@ -207,9 +208,10 @@ Comparison compare(const Report& before, const Report& now, std::string file) {
     }
   }
   for (const Finding* each : old) {
-    const bool ignored_now = std::any_of(now.ignored.begin(), now.ignored.end(),
-                                         [&](const Ignored& other) { return other.id == each->id; });
-    if (!ignored_now) result.gone.push_back({each->id, each->code, each->cause.file, each->cause.line, "", "", each->message});
+    const bool ignored_now =
+        std::any_of(now.ignored.begin(), now.ignored.end(), [&](const Ignored& other) { return other.id == each->id; });
+    if (!ignored_now)
+      result.gone.push_back({each->id, each->code, each->cause.file, each->cause.line, "", "", each->message});
   }
   add_changes("transfer", transfers_of(before), transfers_of(now), before.program, now.program, result.more);
   add_changes("synchronisation", syncs_of(before), syncs_of(now), before.program, now.program, result.more);

@@ -61,7 +61,8 @@ class Blame {
     for (const std::size_t culprit : culprits) {
       if (follows_another(culprit, culprits)) continue;
       Finding finding = explain(culprit);
-      const bool known = std::any_of(all.begin(), all.end(), [&](const Finding& other) { return same_cause(other, finding); });
+      const bool known =
+          std::any_of(all.begin(), all.end(), [&](const Finding& other) { return same_cause(other, finding); });
       if (!known) all.push_back(std::move(finding));
     }
     return all;
@@ -93,12 +94,14 @@ class Blame {
     if (o.kind != "temporary" || !o.expression.empty() || placed == nullptr) return false;
     return std::any_of(culprits.begin(), culprits.end(), [&](std::size_t other) {
       const Step* its = placing_step(case_.operands[other]);
-      return other != number && case_.operands[other].kind != "temporary" && its != nullptr && its->action == placed->action &&
-             its->at.file == placed->at.file && its->at.line == placed->at.line;
+      return other != number && case_.operands[other].kind != "temporary" && its != nullptr &&
+             its->action == placed->action && its->at.file == placed->at.file && its->at.line == placed->at.line;
     });
   }
 
-  const Operand* culprit() const { return culprit_ < finding_.operands.size() ? &finding_.operands[culprit_] : nullptr; }
+  const Operand* culprit() const {
+    return culprit_ < finding_.operands.size() ? &finding_.operands[culprit_] : nullptr;
+  }
 
   std::vector<std::size_t> pick_culprits() {
     expected_ = case_.device;
@@ -180,12 +183,13 @@ class Blame {
     }
     if (wrong.empty()) expected_ = case_.device;
     // The least meant first: it is the surest of them.
-    std::stable_sort(wrong.begin(), wrong.end(), [&](auto a, auto b) { return weight(case_.operands[a]) < weight(case_.operands[b]); });
+    std::stable_sort(wrong.begin(), wrong.end(),
+                     [&](auto a, auto b) { return weight(case_.operands[a]) < weight(case_.operands[b]); });
     return wrong;
   }
 
-  /// Samples are gathered and results compared on the host: there the CPU is meant, unless its tensor merely landed there
-  /// and the other one was made on a device on purpose.
+  /// Samples are gathered and results compared on the host: there the CPU is meant, unless its tensor merely landed
+  /// there and the other one was made on a device on purpose.
   bool is_meant_for_host() const {
     if (!case_.collating && case_.op != "equal") return false;
     bool host = false, host_on_purpose = false, made_on_device = false;
@@ -193,7 +197,8 @@ class Blame {
       const Step* placed = placing_step(o);
       host = host || is_cpu(o.device);
       host_on_purpose = host_on_purpose || (is_cpu(o.device) && on_purpose(o));
-      made_on_device = made_on_device || (!is_cpu(o.device) && placed != nullptr && placed->action == "created" && placed->is_explicit);
+      made_on_device = made_on_device ||
+                       (!is_cpu(o.device) && placed != nullptr && placed->action == "created" && placed->is_explicit);
     }
     return host && (case_.collating || host_on_purpose || !made_on_device);
   }
@@ -218,7 +223,8 @@ class Blame {
       if ((is_registered(o) || o.requires_grad) && !is_left(o)) return o.device;
     }
     for (const Operand& o : case_.operands) {
-      if (!is_left(o) && o.kind != "plain-attribute" && o.kind != "global" && o.kind != "object-attribute") return o.device;
+      if (!is_left(o) && o.kind != "plain-attribute" && o.kind != "global" && o.kind != "object-attribute")
+        return o.device;
     }
     return otherwise;
   }
@@ -226,7 +232,8 @@ class Blame {
   void pick_reason() {
     if (case_.kind == "index" && (culprit() == nullptr || culprit()->rule == "index")) return set(Code::kIndex);
     if (case_.kind == "lengths") return set(Code::kLengthsMustBeCpu);
-    if (case_.kind == "generator" && (culprit() == nullptr || culprit()->kind == "generator")) return set(Code::kGenerator);
+    if (case_.kind == "generator" && (culprit() == nullptr || culprit()->kind == "generator"))
+      return set(Code::kGenerator);
     if (case_.kind == "host-access") return set(Code::kHostAccess);
     if (case_.kind == "fork") return set(Code::kForkCuda);
     if (case_.kind == "read-too-early") return set(Code::kReadTooEarly);
@@ -322,8 +329,10 @@ class Blame {
       case Code::kHostAccess:
       case Code::kReadTooEarly:
       case Code::kForkCuda:
-      case Code::kLengthsMustBeCpu: return false;
-      default: return true;
+      case Code::kLengthsMustBeCpu:
+        return false;
+      default:
+        return true;
     }
   }
 
@@ -390,7 +399,8 @@ class Blame {
       finding_.history = o->history;
       finding_.why = why_of(case_, code_, *o, expected_);
     } else {
-      finding_.why = code_ == Code::kForkCuda ? why_of(case_, code_, Operand{}, expected_) : std::string(info(code_).what);
+      finding_.why =
+          code_ == Code::kForkCuda ? why_of(case_, code_, Operand{}, expected_) : std::string(info(code_).what);
     }
     for (Operand& operand : finding_.operands) operand.edits.clear();
     finding_.id = fingerprint(finding_);
@@ -429,7 +439,8 @@ Case parse_case(std::string_view text) {
   read(json, "replica", broken.replica);
   read(json, "collating", broken.collating);
   read(json, "home", broken.home);
-  if (const auto step = json.find("step"); step != json.end() && step->is_number()) broken.step = step->get<std::int64_t>();
+  if (const auto step = json.find("step"); step != json.end() && step->is_number())
+    broken.step = step->get<std::int64_t>();
   std::optional<Location> use;
   read_location(json, "use", use);
   if (use.has_value()) broken.use = *use;

@@ -53,7 +53,9 @@ std::string devices_list(const std::vector<Operand>& operands, const std::string
     if (!o.device.empty() && std::find(seen.begin(), seen.end(), o.device) == seen.end()) seen.push_back(o.device);
   }
   if (seen.size() == 1 && !home.empty() && home != seen.front()) seen.push_back(home);  // a refusal before any operator
-  std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return (a != "cpu") > (b != "cpu") || (a != "cpu" && b != "cpu" && a < b); });
+  std::sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) {
+    return (a != "cpu") > (b != "cpu") || (a != "cpu" && b != "cpu" && a < b);
+  });
   std::string text;
   for (std::size_t i = 0; i < seen.size(); ++i) text += (i == 0 ? "" : i + 1 == seen.size() ? " and " : ", ") + seen[i];
   return text;
@@ -64,14 +66,22 @@ std::string devices_list(const std::vector<Operand>& operands, const std::string
 std::string message_of(const Case& broken, Code code, const std::vector<Operand>& operands) {
   switch (code) {
     case Code::kIndex:
-      if (broken.device == "cpu") return fmt::format("{}() into a tensor on the CPU needs its indices on the CPU", broken.op);
-      return fmt::format("indices must be on the CPU or on the device of what {}() indexes, {}", broken.op, broken.device);
-    case Code::kLengthsMustBeCpu: return fmt::format("{}() needs its lengths on the CPU", broken.op);
-    case Code::kGenerator: return fmt::format("{}() on {} got a generator of another device", broken.op, broken.device);
-    case Code::kHostAccess: return fmt::format("{}() reads a CUDA tensor on the host", broken.op);
-    case Code::kForkCuda: return "CUDA was used in a process that was forked from one that had used it";
-    case Code::kReadTooEarly: return fmt::format("{}() reads the result of a non-blocking copy before anything waited for it", broken.op);
-    default: break;
+      if (broken.device == "cpu")
+        return fmt::format("{}() into a tensor on the CPU needs its indices on the CPU", broken.op);
+      return fmt::format("indices must be on the CPU or on the device of what {}() indexes, {}", broken.op,
+                         broken.device);
+    case Code::kLengthsMustBeCpu:
+      return fmt::format("{}() needs its lengths on the CPU", broken.op);
+    case Code::kGenerator:
+      return fmt::format("{}() on {} got a generator of another device", broken.op, broken.device);
+    case Code::kHostAccess:
+      return fmt::format("{}() reads a CUDA tensor on the host", broken.op);
+    case Code::kForkCuda:
+      return "CUDA was used in a process that was forked from one that had used it";
+    case Code::kReadTooEarly:
+      return fmt::format("{}() reads the result of a non-blocking copy before anything waited for it", broken.op);
+    default:
+      break;
   }
   if (broken.kind == "gradient") {
     const auto odd = std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.odd; });
@@ -84,7 +94,8 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
                        odd != operands.end() ? odd->device : "another device", broken.device);
   }
   const std::string where = broken.in_backward ? " in backward" : "";
-  return fmt::format("expected all tensors to be on the same device, but {}(){} got {}", broken.op, where, devices_list(operands, broken.device));
+  return fmt::format("expected all tensors to be on the same device, but {}(){} got {}", broken.op, where,
+                     devices_list(operands, broken.device));
 }
 
 std::string why_of(const Case& broken, Code code, const Operand& o, const std::string& expected) {
@@ -97,57 +108,66 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
   switch (code) {
     case Code::kModelNotMoved:
       if (owner.moved_at.has_value()) {
-        return fmt::format("{}{} is on {}, although {} was moved: it was made or put there after that", name, comma_origin,
-                           o.device, moved_clause(owner));
+        return fmt::format("{}{} is on {}, although {} was moved: it was made or put there after that", name,
+                           comma_origin, o.device, moved_clause(owner));
       }
       if (owner.device == expected) {
-        return fmt::format("{} is a {} of {}{}, whose others are on {}: it was made or put there by itself, and not moved", name,
-                           o.kind, owner_name, owner_class, expected);
+        return fmt::format(
+            "{} is a {} of {}{}, whose others are on {}: it was made or put there by itself, and not moved", name,
+            o.kind, owner_name, owner_class, expected);
       }
-      return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, o.kind, owner_name, owner_class, expected);
+      return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, o.kind, owner_name, owner_class,
+                         expected);
     case Code::kPlainContainer:
       return fmt::format("{} is in a plain {} of {}{}; {} moves registered modules and parameters only", name,
                          owner.container.empty() ? "container" : owner.container, owner_name, owner_class,
                          owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
     case Code::kPlainAttribute:
-      return fmt::format("{} is a plain attribute of {}{}; {} moves parameters and buffers only", name, owner_name, owner_class,
-                         owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
+      return fmt::format("{} is a plain attribute of {}{}; {} moves parameters and buffers only", name, owner_name,
+                         owner_class, owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
     case Code::kCache:
       if (!o.owner.has_value()) {
         return fmt::format("{} was made on {} and kept{}; this call is on {}", name, o.device,
                            origin.empty() ? "" : " (" + origin + ")", expected);
       }
-      return fmt::format("{} was put into {}{} on {} and kept{}; this call is on {}", name, owner_name, owner_class, o.device,
-                         origin.empty() ? "" : " (" + origin + ")", expected);
+      return fmt::format("{} was put into {}{} on {} and kept{}; this call is on {}", name, owner_name, owner_class,
+                         o.device, origin.empty() ? "" : " (" + origin + ")", expected);
     case Code::kToNotAssigned:
       return fmt::format("{}.to() gives a moved copy and leaves {} where it was; the result was not kept", name, name);
     case Code::kBatchNotMoved:
-      return fmt::format("{} came from the data{} and was not moved to {}", name,
-                         o.kind == "batch" ? " loader" : "", expected);
+      return fmt::format("{} came from the data{} and was not moved to {}", name, o.kind == "batch" ? " loader" : "",
+                         expected);
     case Code::kInconsistentSource: {
       std::string counts;
       for (const auto& [device, count] : o.made_here) {
         counts += fmt::format("{}{} {} time{}", counts.empty() ? "" : " and ", device, count, count == 1 ? "" : "s");
       }
-      if (counts.empty()) return fmt::format("samples of one batch are on different devices: {} is on {}, others on {}", name, o.device, expected);
-      return fmt::format("one line made {}: {} is one of those on {}, met first at step {}", counts, name, o.device, broken.step);
+      if (counts.empty())
+        return fmt::format("samples of one batch are on different devices: {} is on {}, others on {}", name, o.device,
+                           expected);
+      return fmt::format("one line made {}: {} is one of those on {}, met first at step {}", counts, name, o.device,
+                         broken.step);
     }
     case Code::kLossWeight:
       return fmt::format("{} belongs to a loss that was not moved to {}", name, expected);
     case Code::kOptimizerState:
-      return fmt::format("{} stayed on {} while its parameter is on {}: state that is loaded or made before a move does not follow it",
-                         name, o.device, expected);
+      return fmt::format(
+          "{} stayed on {} while its parameter is on {}: state that is loaded or made before a move does not follow it",
+          name, o.device, expected);
     case Code::kCheckpoint:
-      return fmt::format("{} was loaded onto {}{}", name, o.device, broken.use.line > 0 ? ", where the checkpoint had it or map_location put it" : "");
+      return fmt::format("{} was loaded onto {}{}", name, o.device,
+                         broken.use.line > 0 ? ", where the checkpoint had it or map_location put it" : "");
     case Code::kHandoffMissing:
-      return fmt::format("{} is on {} and the rest of the call on {}; nothing moves it between the two", name, o.device, expected);
+      return fmt::format("{} is on {} and the rest of the call on {}; nothing moves it between the two", name, o.device,
+                         expected);
     case Code::kReplicaPinned:
       return fmt::format("{} is pinned to {}{} but this replica runs on {}", name, o.device, comma_origin, expected);
     case Code::kIndex:
       if (broken.device == "cpu") {
         return fmt::format("{} is on {}; a tensor on the CPU can be indexed from the CPU only", name, o.device);
       }
-      return fmt::format("{} is on {}; a tensor on {} can be indexed from the CPU or from {} only", name, o.device, broken.device, broken.device);
+      return fmt::format("{} is on {}; a tensor on {} can be indexed from the CPU or from {} only", name, o.device,
+                         broken.device, broken.device);
     case Code::kLengthsMustBeCpu:
       return fmt::format("{} is on {}; sequence lengths are read on the host", name, o.device);
     case Code::kGenerator:
@@ -155,10 +175,13 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
     case Code::kHostAccess:
       return fmt::format("{} is on {}; NumPy and the host can't see device memory", name, o.device);
     case Code::kForkCuda:
-      return "a forked process can't use CUDA after its parent did; keep tensors on the CPU in workers, or start them with spawn";
+      return "a forked process can't use CUDA after its parent did; keep tensors on the CPU in workers, or start them "
+             "with spawn";
     case Code::kReadTooEarly:
-      return fmt::format("the copy of {} from {} was started with non_blocking=True; until the stream is waited for, the host may see old bytes",
-                         name, broken.device);
+      return fmt::format(
+          "the copy of {} from {} was started with non_blocking=True; until the stream is waited for, the host may see "
+          "old bytes",
+          name, broken.device);
     case Code::kGradient:
       if (broken.kind == "gradient") {
         return fmt::format("{}{} is on {}; autograd takes a gradient of a tensor on {} from there only", name,
@@ -166,7 +189,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
       }
       return fmt::format("{}{} is on {} and the gradient flows on {}", name, comma_origin, o.device, expected);
     case Code::kDefaultDevice:
-      return fmt::format("{}{} was made without a device and landed on {}; the call is on {}", name, comma_origin, o.device, expected);
+      return fmt::format("{}{} was made without a device and landed on {}; the call is on {}", name, comma_origin,
+                         o.device, expected);
     default:
       return fmt::format("{} is on {} and the rest of the call on {}", name, o.device, expected);
   }

@@ -96,8 +96,8 @@ void from_json(const Json& json, Operand& operand) {
       "name", operand.name)("kind", operand.kind)("device", operand.device)("shape", operand.shape)(
       "dtype", operand.dtype)("zero_dim", operand.zero_dim)("written", operand.written)(
       "requires_grad", operand.requires_grad)("is_leaf", operand.is_leaf)("odd", operand.odd)(
-      "culprit", operand.culprit)("rule", operand.rule)("owner", operand.owner)("history", operand.history)("cause", operand.cause)(
-      "made_at", operand.made_at);
+      "culprit", operand.culprit)("rule", operand.rule)("owner", operand.owner)("history", operand.history)(
+      "cause", operand.cause)("made_at", operand.made_at);
   if (const auto made = json.find("made_here"); made != json.end() && made->is_object()) {
     for (const auto& [device, count] : made->items()) operand.made_here.emplace_back(device, count.get<std::int64_t>());
   }
@@ -166,7 +166,8 @@ void from_json(const Json& json, Finding& finding) {
       "message", finding.message)("op", finding.op)("cause", finding.cause)("culprit", finding.culprit)(
       "uses", finding.uses)("more_uses", finding.more_uses)("operands", finding.operands)("history", finding.history)(
       "why", finding.why)("forward", finding.forward)("in_backward", finding.in_backward)("fixes", finding.fixes)(
-      "count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("ranks", finding.ranks)("id", finding.id);
+      "count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("ranks", finding.ranks)(
+      "id", finding.id);
 
   const CodeInfo* known = finding.code.empty() ? find_reason(finding.reason) : find_code(finding.code);
   if (known != nullptr) {

@@ -100,7 +100,7 @@ struct Operand {
   /// What the line that made it has made so far, by device, and that line; more than one: an inconsistent source.
   std::vector<std::pair<std::string, std::int64_t>> made_here;
   std::optional<Location> made_at;
-  std::optional<Location> cause;      ///< the line to edit, where the program's text says it; read from a case only
+  std::optional<Location> cause;  ///< the line to edit, where the program's text says it; read from a case only
   bool operator==(const Operand&) const = default;
 };
 
@@ -165,7 +165,7 @@ struct Transfer {
   std::int64_t bytes = 0;
   std::string note;
   double milliseconds = 0;  ///< on the host's clock, all together; 0: not measured
-  std::string text;  ///< the source line; empty when unknown
+  std::string text;         ///< the source line; empty when unknown
   bool operator==(const Transfer&) const = default;
 };
 
@@ -277,10 +277,10 @@ struct Change {
 
 /// How a run differs from an earlier one, whose report was kept.
 struct Comparison {
-  std::string file;                      ///< the earlier report's
-  std::vector<std::string> new_ids;      ///< of findings that the earlier run had not
-  std::vector<Ignored> gone;             ///< findings that only the earlier run had
-  std::int64_t known = 0;                ///< findings of both
+  std::string file;                  ///< the earlier report's
+  std::vector<std::string> new_ids;  ///< of findings that the earlier run had not
+  std::vector<Ignored> gone;         ///< findings that only the earlier run had
+  std::int64_t known = 0;            ///< findings of both
   std::vector<Change> more;
   bool operator==(const Comparison&) const = default;
   bool is_worse() const { return !new_ids.empty() || !more.empty(); }

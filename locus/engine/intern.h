@@ -55,9 +55,7 @@ class InternTable {
   }
 
   /// The key behind a number that intern() returned. 0 gives a default-constructed key.
-  const Key& at(Id id) const {
-    return chunks_[id / kChunk].load(std::memory_order_acquire)[id % kChunk];
-  }
+  const Key& at(Id id) const { return chunks_[id / kChunk].load(std::memory_order_acquire)[id % kChunk]; }
   /// How many numbers have been given out, plus one.
   std::size_t size() const { return next_.load(std::memory_order_relaxed); }
 

@@ -29,8 +29,8 @@ struct Origin {
   OperatorId op = 0;
   std::int8_t device = kHost;
   Placement placement = Placement::kDerived;
-  bool complete = false;    ///< noted with its operands; a label that memory gets when it is taken is not
-  std::uint8_t depth = 0;   ///< how many parents stand behind it
+  bool complete = false;   ///< noted with its operands; a label that memory gets when it is taken is not
+  std::uint8_t depth = 0;  ///< how many parents stand behind it
   SiteId site = 0;
   OriginId parent = 0;
   bool operator==(const Origin&) const = default;

@@ -15,8 +15,7 @@ using fields::list;
 
 void from_json(const Json& json, Transfer& transfer) {
   Fields(json, "a transfer")("file", transfer.file)("line", transfer.line)("from", transfer.from)("to", transfer.to)(
-      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note)("milliseconds",
-                                                                              transfer.milliseconds)(
+      "count", transfer.count)("bytes", transfer.bytes)("note", transfer.note)("milliseconds", transfer.milliseconds)(
       "text", transfer.text);
 }
 
@@ -122,8 +121,8 @@ void to_json(Json& json, const Model& model) {
 
 void from_json(const Json& json, Program& program) {
   const Fields fields(json, "a program");
-  fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)("ranks", program.ranks)(
-      "seconds", program.seconds)("torch", program.torch)("locus", program.locus);
+  fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
+      "ranks", program.ranks)("seconds", program.seconds)("torch", program.torch)("locus", program.locus);
   if (const auto exit = json.find("exit"); exit != json.end() && exit->is_string()) {
     program.exit = 1;  // as the interpreter does with sys.exit("words")
   } else {

@@ -10,20 +10,20 @@ namespace locus::engine {
 
 /// How PyTorch checks an operator's operands as a whole.
 enum class RuleKind : std::uint8_t {
-  kExact,     ///< all on one device, 0-dim tensors too; the message names the argument
-  kIterator,  ///< all on one device; the message names the two devices
+  kExact,           ///< all on one device, 0-dim tensors too; the message names the argument
+  kIterator,        ///< all on one device; the message names the two devices
   kIteratorScalar,  ///< as kIterator, but one 0-dim CPU tensor may stand among CUDA tensors
-  kAnywhere,  ///< no check: copies, shape queries
+  kAnywhere,        ///< no check: copies, shape queries
 };
 
 /// How one argument departs from its operator's rule.
 enum class ArgumentRule : std::uint8_t {
-  kSame,       ///< follows the operator's rule
-  kScalarOk,   ///< a 0-dim CPU tensor is fine here
-  kIndex,      ///< on the CPU or on the device of what is indexed
-  kMustBeCpu,  ///< lengths
-  kFree,       ///< anywhere
-  kRealScalar, ///< follows the operator's rule, but a 0-dim CPU tensor is not fine among complex numbers
+  kSame,        ///< follows the operator's rule
+  kScalarOk,    ///< a 0-dim CPU tensor is fine here
+  kIndex,       ///< on the CPU or on the device of what is indexed
+  kMustBeCpu,   ///< lengths
+  kFree,        ///< anywhere
+  kRealScalar,  ///< follows the operator's rule, but a 0-dim CPU tensor is not fine among complex numbers
 };
 
 constexpr int kMaxRuleArguments = 32;

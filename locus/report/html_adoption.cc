@@ -54,8 +54,7 @@ std::string html_state(const Report& report, const engine::Finding& finding) {
 std::string html_since(const Report& report, std::string_view directory) {
   if (!report.baseline || (report.baseline->more.empty() && report.baseline->gone.empty())) return {};
   const engine::Comparison& since = *report.baseline;
-  std::string out =
-      open_table("since", "Since " + html_words(since.file, 120), {"line", "what", "before", "now"});
+  std::string out = open_table("since", "Since " + html_words(since.file, 120), {"line", "what", "before", "now"});
   std::size_t shown = 0;
   for (const engine::Change& each : since.more) {
     if (shown++ >= kMaxRows) break;

@@ -172,8 +172,8 @@ std::string html_finding(const Finding& finding, std::size_t number, bool open, 
   std::string out = fmt::format(
       "<details class=\"finding {}\" id=f{}{}><summary><span class=num>{}</span>{}{}<span class=head>{}</span>{}"
       "</summary>\n<div class=body>\n",
-      tone_of(finding), number, open ? " open" : "", number, badge(finding), state,
-      html_headline(finding), edit_place(finding, directory));
+      tone_of(finding), number, open ? " open" : "", number, badge(finding), state, html_headline(finding),
+      edit_place(finding, directory));
   out += fmt::format("<p class=msg>{}: {}</p>\n", escape(title_of(finding)), html_prose(finding.message, 400));
   out += edits_of(finding, directory);
   if (!finding.why.empty()) out += "<p class=why><b>Why</b> " + html_prose(finding.why) + "</p>\n";

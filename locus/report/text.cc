@@ -93,9 +93,8 @@ std::string ledger(const Report& report, const TextOptions& options) {
                           bytes_text(each->bytes), time_text(each->milliseconds), clean(each->note)}});
   }
   for (const auto* each : heaviest_first(report.syncs, [](const auto& s) { return s.count; })) {
-    syncs.push_back(
-        {place(each->file, each->line, options.directory), 
-         {counted(each->count, "time"), time_text(each->milliseconds), clean(each->kind)}});
+    syncs.push_back({place(each->file, each->line, options.directory),
+                     {counted(each->count, "time"), time_text(each->milliseconds), clean(each->kind)}});
   }
   std::string out = table("transfers, by bytes", std::move(transfers), options);
   out += table("synchronisations, by count", std::move(syncs), options);
@@ -166,8 +165,8 @@ std::string compared_text(const engine::Comparison& comparison) {
     const std::size_t lines = comparison.more.size();
     words += lines == 1 ? std::string(", 1 line costs more") : fmt::format(", {} lines cost more", lines);
   }
-  return words + fmt::format(" since {} ({} known, {} gone)", clean(comparison.file), comparison.known,
-                             comparison.gone.size());
+  return words +
+         fmt::format(" since {} ({} known, {} gone)", clean(comparison.file), comparison.known, comparison.gone.size());
 }
 
 TextOptions settled(const TextOptions& options) {

@@ -24,9 +24,7 @@ _VARIABLES = ("LOCUS_SIMULATE", "LOCUS_MEMORY", "LOCUS_RNG")
 class _TorchWatcher(AfterImport):
     """Has the simulation start when `torch` has been imported."""
 
-    def __init__(
-        self, options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None
-    ):
+    def __init__(self, options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None):
         """`options` may be variables of the environment, known to be right but not yet read."""
         super().__init__("torch", lambda: _activate_or_exit(options, then))
 

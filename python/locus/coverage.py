@@ -22,8 +22,28 @@ from locus import places, source
 MOST = 200
 """The most functions that a report lists."""
 
-_ANYBODY = set("name names share type data apply train eval children where all any max min sum mean round".split())
-_ANYBODY |= set("size shape new store map load set put fill add_module".split())
+_ANYBODY = set(
+    [
+        "name",
+        "names",
+        "share",
+        "type",
+        "data",
+        "apply",
+        "train",
+        "eval",
+        "children",
+        "where",
+        "all",
+        "any",
+        "max",
+        "min",
+        "sum",
+        "mean",
+        "round",
+    ]
+)
+_ANYBODY |= set(["size", "shape", "new", "store", "map", "load", "set", "put", "fill", "add_module"])
 _LIBRARIES = ("torch", "torchvision", "torchaudio", "transformers")
 _MOST_FILES = 300
 

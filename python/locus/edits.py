@@ -373,7 +373,11 @@ def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
 
 
 # Cases that are not about one tensor being elsewhere than the others.
-_ONLY = {"host-access": ("cpu_numpy",), "read-too-early": ("synchronize",), "generator": ("generator_device", "factory_device")}
+_ONLY = {
+    "host-access": ("cpu_numpy",),
+    "read-too-early": ("synchronize",),
+    "generator": ("generator_device", "factory_device"),
+}
 
 _MAKERS: dict[str, Callable[[Request], Edit | None]] = {
     make.__name__: make

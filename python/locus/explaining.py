@@ -215,7 +215,7 @@ def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
     node = _node(frame)
     out = [k.value for k in node.keywords if k.arg == "out"] if isinstance(node, ast.Call) else []
     listed: dict[int, dict[str, Any]] = {}
-    is_user = not places.kind_of_file(frame.f_code.co_filename) == "torch"
+    is_user = places.kind_of_file(frame.f_code.co_filename) != "torch"
     for part in expressions.parts(node) if node is not None else []:
         read = _tensors(values.evaluate(part, frame)) or _tensors(_stem(part, frame))
         for tensor in read:

@@ -276,8 +276,14 @@ class _Case:
             if way is not None and found is None:
                 sure = facts["device"] != "cpu"
                 found = causes.of_value(
-                    facts, steps[number], way, [steps[n] for n in others], device, self.users,
-                    facts["kind"] == "batch", sure,
+                    facts,
+                    steps[number],
+                    way,
+                    [steps[n] for n in others],
+                    device,
+                    self.users,
+                    facts["kind"] == "batch",
+                    sure,
                 )
         if found is not None:
             facts["cause"] = found.place
@@ -290,7 +296,9 @@ class _Case:
         if use.inner is None:
             return None, tensor
         if known and device == "cpu":
-            in_there = known[-1].facts["action"] == "computed" and known[-1].facts["at"]["line"] == self.case["use"]["line"]
+            in_there = (
+                known[-1].facts["action"] == "computed" and known[-1].facts["at"]["line"] == self.case["use"]["line"]
+            )
             return (self.attempt("trace", expressions.root_of, use, known) if in_there else None) or (None, tensor)
         node, source_tensor = self.attempt("trace", expressions.source_of, use, self.frames, device) or (None, None)
         return (node, source_tensor) if source_tensor is not None else (None, tensor)
@@ -328,7 +336,9 @@ class _Case:
             elif loose and facts["kind"] != "batch" and is_cached(steps, match.name):
                 facts["kind"] = "cached"
             return
-        facts["kind"] = "generator" if facts["kind"] == "generator" or isinstance(tensor, torch.Generator) else "temporary"
+        facts["kind"] = (
+            "generator" if facts["kind"] == "generator" or isinstance(tensor, torch.Generator) else "temporary"
+        )
         if steps and steps[-1].facts["action"] == "received":
             facts["kind"] = "batch"
         elif is_cached(steps, ""):

@@ -73,7 +73,7 @@ def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType])
 
 
 def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
-    """`x.to(device)` by itself, in a function that passed the value on as `x`: x, and the edit that keeps the result."""
+    """`x.to(device)` by itself, in a function that passed the value on as `x`: x, and the edit that keeps it."""
     for link in trail.links:
         if link.how != "argument" or not isinstance(link.node, ast.Name):
             continue

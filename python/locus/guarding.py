@@ -1,4 +1,4 @@
-"""locus.guard(): when PyTorch raises an error about devices, the finding stands under its traceback and on the exception.
+"""locus.guard(): when PyTorch raises an error about devices, the finding stands under its traceback and on the error.
 
 Costs nothing until an exception is raised. From Python 3.12 on the interpreter tells us of each exception as it is
 raised; before that, an exception is explained when somebody asks: at the end of the program, in a traceback that is
@@ -28,8 +28,8 @@ def guard(history: bool = False) -> None:
     The finding is added to the exception as a note, so that it is printed with the traceback, and as `error.finding`.
 
     Args:
-        history: also record where every tensor comes from, so that a finding tells the line that made the tensor and the
-            lines that moved it. Costs a little on each operator.
+        history: also record where every tensor comes from, so that a finding tells the line that made the tensor and
+            the lines that moved it. Costs a little on each operator.
 
     Raises:
         locus.errors.SetupError: Locus does not work with the PyTorch that is installed.
@@ -56,7 +56,7 @@ def guard(history: bool = False) -> None:
 
 
 def explain(error: BaseException) -> Any:
-    """The finding behind an exception of PyTorch's, or None where it is not about devices. Also puts it on the exception."""
+    """The finding behind an exception of PyTorch's, or None where it is not about devices. Also puts it there."""
     known = error.__dict__.get("finding")
     return known if known is not None else _attach(error, None)
 
@@ -189,7 +189,9 @@ class _Lazy:
             _attach(error, None)
             if self.name in error.__dict__:
                 return error.__dict__[self.name]
-        raise AttributeError(f"{getattr(owner, '__name__', type(error).__name__)!r} object has no attribute {self.name!r}")
+        raise AttributeError(
+            f"{getattr(owner, '__name__', type(error).__name__)!r} object has no attribute {self.name!r}"
+        )
 
 
 def _install_attributes(bridge: Any) -> None:

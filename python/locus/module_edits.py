@@ -1,5 +1,5 @@
-"""Edits where a module, or what holds one, is made: a buffer registered, layers kept in a list that PyTorch knows, a model
-moved, an optimizer's state taken along. Part of locus.edits.
+"""Edits where a module, or what holds one, is made: a buffer registered, layers kept in a list that PyTorch knows, a
+model moved, an optimizer's state taken along. Part of locus.edits.
 """
 
 from __future__ import annotations

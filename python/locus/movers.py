@@ -59,7 +59,7 @@ class _Renamed(ast.NodeTransformer):
     def __init__(self, old: str, new: str):
         self._old, self._new = old, new
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         node.attr = self._new if node.attr == self._old else node.attr
         return node

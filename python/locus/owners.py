@@ -1,4 +1,4 @@
-"""Who holds a tensor that is wrong: the module or optimizer, the device of what is around it, and where it was moved."""
+"""Who holds a tensor that is wrong: the module or optimizer, the device of what is around it, where it was moved."""
 
 from __future__ import annotations
 

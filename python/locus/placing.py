@@ -53,7 +53,9 @@ class Placement:
     def summary(self) -> str:
         """One line: how much was moved, of what kinds, and what was left."""
         count = len(self.moved)
-        parts = [f"{count} tensor{'s' * (count != 1)} ({_size(sum(m.bytes for m in self.moved))}) moved to {self.device}"]
+        parts = [
+            f"{count} tensor{'s' * (count != 1)} ({_size(sum(m.bytes for m in self.moved))}) moved to {self.device}"
+        ]
         kinds = collections.Counter(moved.kind for moved in self.moved)
         if kinds:
             words = [f"{number} {_WORDS[kind][number != 1]}" for kind, number in kinds.most_common()]

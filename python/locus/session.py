@@ -5,7 +5,6 @@ decided in C++; here the program is watched, the facts are gathered, and the rep
 from __future__ import annotations
 
 import json
-import os
 import time
 from typing import Any
 

@@ -416,5 +416,3 @@ def _last_binding(context: Context, node: ast.Name) -> tuple[ast.stmt, ast.AST, 
                 how = "loop" if isinstance(statement, (ast.For, ast.AsyncFor)) else "assign"
                 found = (statement, pair[1], pair[0], how)
     return found
-
-

@@ -111,7 +111,9 @@ def verify(
         if any(source.path_of(fix["file"]) in changed for fix in candidate.finding["fixes"]):
             candidate.why = "the file has changed since the program ran"
         if not candidate.verified and not candidate.why:
-            candidate.why = "there is no edit for it" if not candidate.finding["fixes"] else "none of its edits mends it"
+            candidate.why = (
+                "there is no edit for it" if not candidate.finding["fixes"] else "none of its edits mends it"
+            )
     return outcome
 
 
@@ -170,7 +172,9 @@ class _Search:
 
     # -- one run
 
-    def _merge(self, candidates: list[Candidate], files: dict[str, patches.Text]) -> tuple[patches.Merged, list[Candidate]]:
+    def _merge(
+        self, candidates: list[Candidate], files: dict[str, patches.Text]
+    ) -> tuple[patches.Merged, list[Candidate]]:
         edits = []
         for candidate in candidates:
             if candidate.edit not in edits:

@@ -99,7 +99,16 @@ def fix_buggy(runner: ForkRunner, only: list[str] | None = None, diffs: bool = F
             text = path.read_text().splitlines()[mistake.line - 1].split("  # ")[0].strip()
             prints = fixed.runs and fixed.stdout == twin.stdout
             said = fixed.said or str(verdict)
-            yield Mend(f"{path.stem}-{mistake.number}", mistake.reasons[0], mistake.line, text, verified, fixed.runs, prints, said)
+            yield Mend(
+                f"{path.stem}-{mistake.number}",
+                mistake.reasons[0],
+                mistake.line,
+                text,
+                verified,
+                fixed.runs,
+                prints,
+                said,
+            )
 
 
 def fix_mutants(

@@ -128,7 +128,9 @@ def test_modules_of_a_package(program, tmp_path):
     (package / "main.py").write_text(f"import torch\nfrom pkg.net import Net\n\n{TRAIN}")
     result = program.run(LOCUS, "fix", "--apply", "-m", "pkg.main", cwd=tmp_path)
     assert result.code == 0, result.describe()
-    assert "register_buffer" in (package / "net.py").read_text() and "device=device" in (package / "main.py").read_text()
+    assert (
+        "register_buffer" in (package / "net.py").read_text() and "device=device" in (package / "main.py").read_text()
+    )
     diff = result.stderr.splitlines()
     assert "--- a/pkg/net.py" in diff and "+++ b/pkg/main.py" in diff
 

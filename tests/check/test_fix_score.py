@@ -1,4 +1,4 @@
-"""`locus fix` mends the mistakes of buggy programs and of mutants, and the mended program prints what its twin prints."""
+"""`locus fix` mends the mistakes of buggy programs and of mutants; the mended program prints what its twin prints."""
 
 import pytest
 from fix_score import BAR, fix_buggy, fix_mutants, share, summary

@@ -184,4 +184,4 @@ def test_a_machine_without_the_checkpoint_s_device(program):
     program.run_source(f"import torch; torch.save(torch.ones(2, device='cuda'), {path!r})", simulate=1).ok()
     read = f"import locus, torch\nlocus.guard()\ntry:\n    torch.load({path!r})\nexcept RuntimeError as error:\n    "
     result = program.run_source(read + "print(error.finding.code, error.finding.fixes[0]['new'])").ok()
-    assert result.stdout == f"LOC010     torch.load({path!r}, map_location=\"cpu\")\n"
+    assert result.stdout == f'LOC010     torch.load({path!r}, map_location="cpu")\n'

@@ -51,9 +51,7 @@ def test_each_is_found_at_its_line(program):
     checked = check_source(program, PROGRAM)
     assert checked.result.code == 1, checked.result.describe()
     marked = [
-        (line.partition("# ")[2], number)
-        for number, line in enumerate(PROGRAM.splitlines(), 1)
-        if "# LOC" in line
+        (line.partition("# ")[2], number) for number, line in enumerate(PROGRAM.splitlines(), 1) if "# LOC" in line
     ]
     found = [(finding["code"], finding["uses"][0]["line"]) for finding in checked.findings]
     assert sorted(found) == sorted(marked), checked.result.describe()

@@ -1,4 +1,4 @@
-"""The door of real devices (origins by address, composites and foreach taken apart there) finds what the other finds."""
+"""The door of real devices (origins by address, composites and foreach taken apart there) finds what the other does."""
 
 import json
 from pathlib import Path
@@ -28,12 +28,7 @@ def test_same_findings(program, path, tmp_path):
 def test_the_ledger_has_transfers_and_time(program, tmp_path):
     script, report = tmp_path / "program.py", tmp_path / "report.json"
     script.write_text(
-        "import torch\n"
-        "x = torch.ones(1000)\n"
-        "y = x.to('cuda')\n"
-        "for _ in range(3):\n"
-        "    y.sum().item()\n"
-        "z = y.cpu()\n"
+        "import torch\nx = torch.ones(1000)\ny = x.to('cuda')\nfor _ in range(3):\n    y.sum().item()\nz = y.cpu()\n"
     )
     program.run(Path(__file__).parent / "run_as_real.py", str(script), str(report)).ok()
     read = json.loads(report.read_text())

@@ -86,7 +86,9 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_children_are_not_taken_for_the_program(program):
-    text = MISTAKE + """
+    text = (
+        MISTAKE
+        + """
 import os, signal, time
 child = os.fork()
 if child == 0:
@@ -98,6 +100,7 @@ try:
 except ChildProcessError:
     print("no other child")
 """
+    )
     result = check(program, text)
     assert result.code == 1 and result.stdout.splitlines()[1:] == ["child -15", "no other child"], result.describe()
     assert result.stderr.count("error[LOC004]") == 1

@@ -1,5 +1,5 @@
-"""Tests on a real GPU: skipped, with the reason, where there is none. CUDA is left untouched in this process, so that the
-programs' processes can be forked from it."""
+"""Tests on a real GPU: skipped, with the reason, where there is none. CUDA is left untouched in this process, so that
+the programs' processes can be forked from it."""
 
 import subprocess
 import sys

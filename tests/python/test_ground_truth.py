@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from locus.ground_truth import table, taking
 from locus.ground_truth.__main__ import main
 
@@ -38,7 +37,9 @@ def test_takes_a_table_on_simulated_devices_and_compares_it(tmp_path, capsys):
     assert {key.dtype for key in taken.rows} >= {"float32", "bfloat16", "complex64"}
     said = {row.said for key, row in taken.rows.items() if key.kind == "module" and key.moved == "inputs"}
     words = "Expected all tensors to be on the same device, but got mat1 is on cpu, different from other tensors"
-    assert table.Said("RuntimeError", f"{words} on cuda:0 (when checking argument in method wrapper_CUDA_addmm)") in said
+    assert (
+        table.Said("RuntimeError", f"{words} on cuda:0 (when checking argument in method wrapper_CUDA_addmm)") in said
+    )
     assert main(["--compare", str(path), "--words", "--only", "nn.Linear", "--processes", "1"]) == 0
     counted = capsys.readouterr().out.splitlines()[-1].split()
     assert counted[1] == counted[2] == counted[3] != "0" and counted[4] == "0"

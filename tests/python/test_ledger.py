@@ -25,7 +25,7 @@ def test_transfers_and_syncs_by_line():
     assert inside == outer.count() == 5 and inner.count() == 1
     assert outer.bytes("cpu", "cuda:0") == 1200 and outer.bytes(to="cuda:1") == 400 and outer.bytes(to="cpu") == 400
     assert outer.count("cuda", "cuda") == 1 and outer.count(from_=torch.device("cuda:0")) == 2
-    assert [(row.count, row.bytes, row.from_, row.to) for row in outer.transfers][0] == (3, 1200, "cpu", "cuda:0")
+    assert next((row.count, row.bytes, row.from_, row.to) for row in outer.transfers) == (3, 1200, "cpu", "cuda:0")
     first = outer.transfers[0]
     with open(__file__) as file:
         assert first.file == __file__ and file.readlines()[first.line - 1].strip() == 'y = x.to("cuda:0")'
@@ -83,10 +83,9 @@ def test_assertions():
         with locus.no_syncs():
             if y.sum() > 3:
                 pass
-    with pytest.raises(KeyError):
-        with locus.no_transfers():
-            y.cpu()
-            raise KeyError("the block's own exception comes first")
+    with pytest.raises(KeyError), locus.no_transfers():
+        y.cpu()
+        raise KeyError("the block's own exception comes first")
 
     @locus.no_transfers()
     def step():
@@ -149,6 +148,5 @@ def test_wrong_use():
     locus.simulate()
     with locus.ledger() as ledger:
         pass
-    with pytest.raises(locus.errors.UsageError, match="used before"):
-        with ledger:
-            pass
+    with pytest.raises(locus.errors.UsageError, match="used before"), ledger:
+        pass

@@ -71,8 +71,9 @@ def test_lines_are_found_again():
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everything")
 def test_a_folder_that_can_not_be_written(tmp_path):
-    from locus import patches
     from locus.errors import UsageError
+
+    from locus import patches
 
     path = tmp_path / "p.py"
     path.write_text("a = 1\n")

@@ -257,9 +257,9 @@ def test_a_placed_program_has_no_finding(program, tmp_path, what, code):
 
 def test_without_a_gpu():
     import torch
+    from locus.errors import UsageError
 
     import locus
-    from locus.errors import UsageError
 
     thing = {"x": torch.ones(2)}
     assert locus.place(thing, "cpu") is thing and locus.last_placement().stayed == 1

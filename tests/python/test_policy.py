@@ -234,7 +234,7 @@ def test_a_wrong_name():
     import locus
 
     for name in ("Warn", "", None, 3):
-        with pytest.raises(ValueError, match='is not known. Use one of "collect", "raise", "warn", "move"'):
+        with pytest.raises(ValueError, match=r'is not known\. Use one of "collect", "raise", "warn", "move"'):
             locus.policy(name)
     assert repr(locus.policy("warn")) == "locus.policy('warn')"
 

@@ -4,9 +4,10 @@ import os
 import re
 from pathlib import Path
 
+from locus.commands import COMMANDS
+
 import locus
 from locus import errors
-from locus.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "reference"

@@ -1,9 +1,9 @@
 """[tool.locus] in pyproject.toml: what is read, what is refused by file and key, which paths a pattern means."""
 
 import pytest
+from locus.errors import UsageError
 
 from locus import pages, settings
-from locus.errors import UsageError
 
 
 def write(folder, text):

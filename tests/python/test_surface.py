@@ -108,5 +108,5 @@ def test_without_simulation_the_surface_is_pytorchs_own():
 
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
     assert locus.simulate is not None and not torch.cuda.is_available()
-    with pytest.raises((RuntimeError, AssertionError), match="CUDA|NVIDIA"):
+    with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|NVIDIA"):
         torch.ones(1, device="cuda")

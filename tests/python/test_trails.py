@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 import torch
+
 from locus import causes, places, trails
 
 

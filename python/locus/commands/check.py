@@ -265,7 +265,7 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 def _flush() -> int:
-    """What the program has printed goes out before the report; Python's own exit code where nobody reads it any more."""
+    """What the program has printed goes out before the report; Python's own exit code where nobody reads any more."""
     failed = 0
     for stream in (sys.stdout, sys.stderr):
         try:

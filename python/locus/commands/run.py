@@ -25,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="memory of each device, such as 24GB (default: 80GiB)",
     )
-    parser.add_argument(
-        "--rng", metavar="device|cpu", help="random numbers: each device its own, or all the CPU's"
-    )
+    parser.add_argument("--rng", metavar="device|cpu", help="random numbers: each device its own, or all the CPU's")
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
     )

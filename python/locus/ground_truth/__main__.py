@@ -112,7 +112,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     comparison = comparing.Comparison(theirs).add_all(rows)
     if not comparison.count["matched"]:
         raise UsageError(
-            f"{arguments.compare[0]}: none of its {len(theirs.rows):,} cases is met here, so there is nothing to compare. "
+            f"{arguments.compare[0]}: none of its {len(theirs.rows):,} cases is met here: nothing to compare. "
             "PyTorch's samples, or --only and --dtypes, are other ones."
         )
     print(f"{arguments.compare[0]}: {theirs.title}\n")

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 def prepare() -> Any:
-    """PyTorch, with its test utilities ready to be imported: they warn, and ask for a module that is not always there."""
+    """PyTorch, with its test utilities ready to be imported: they warn, and want a module that is not always there."""
     warnings.simplefilter("ignore")
     try:
         import expecttest  # type: ignore[import-not-found]  # noqa: F401

@@ -121,7 +121,7 @@ class Journal:
         settings = {**self._settings, **about}
         if not self._fresh and os.path.exists(self.path):
             self._read(settings)
-        self._file = open(self.path, "a" if self.done or self.rows else "w", buffering=1)
+        self._file = open(self.path, "a" if self.done or self.rows else "w", buffering=1)  # noqa: SIM115
         if not self.done and not self.rows:
             self._file.write(json.dumps({"settings": settings}) + "\n")
         return len(self.rows)

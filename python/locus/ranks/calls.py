@@ -116,9 +116,7 @@ def _finding(message: str, made: list[tuple[int, flight.Call]], difference: str,
     )  # fmt: skip
 
 
-def missing(
-    call: flight.Call, waiting: list[int], rank: int, why: str, other: flight.Flight | None
-) -> dict[str, Any]:
+def missing(call: flight.Call, waiting: list[int], rank: int, why: str, other: flight.Flight | None) -> dict[str, Any]:
     """The finding that a rank did not come to a call."""
     last = None
     if other is not None:
