@@ -9,7 +9,7 @@ cd "$(dirname "$self")/.."
 root=${LOCUS_TRIXIE:-$PWD/.cache/trixie}
 log=build/log/torch26.log
 packages=(python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-pip python3-numpy python3-pytest
-  python3-scikit-build-core python3-packaging python3-pathspec g++ cmake ninja-build ccache libfmt-dev
+  python3-setuptools python3-scikit-build-core python3-packaging python3-pathspec g++ cmake ninja-build ccache libfmt-dev
   nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
 mkdir -p build/log
 
@@ -19,7 +19,8 @@ fail() {
   exit 1
 }
 
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive ${TEST_ALL:+TEST_ALL=$TEST_ALL} "$@"; }
+# Debian builds PyTorch without libuv, which its store would use.
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 USE_LIBUV=0 DEBIAN_FRONTEND=noninteractive ${TEST_ALL:+TEST_ALL=$TEST_ALL} "$@"; }
 
 [ "$(id -u)" -eq 0 ] || fail "needs root (debootstrap and chroot): sudo $self"
 # In a mount namespace of its own: what is mounted below goes away with this script, however it ends.
@@ -31,7 +32,7 @@ if ! command -v debootstrap >/dev/null; then
   { apt-get update && apt-get install -y --no-install-recommends debootstrap; } >>"$log" 2>&1 || fail "cannot install debootstrap"
 fi
 
-if [ ! -f "$root/.ready" ]; then
+if [ "$(cat "$root/.ready" 2>/dev/null)" != "${packages[*]}" ]; then
   echo "Debian 13 in $root (once, about 2 minutes, 4 GB) …"
   if [ ! -x "$root/usr/bin/apt-get" ]; then
     rm -rf "$root"
@@ -42,7 +43,7 @@ if [ ! -f "$root/.ready" ]; then
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   inside apt-get update >>"$log" 2>&1 || fail "apt-get update failed in $root"
   inside apt-get install -y --no-install-recommends "${packages[@]}" >>"$log" 2>&1 || fail "apt-get install failed in $root"
-  touch "$root/.ready"
+  printf '%s\n' "${packages[*]}" >"$root/.ready"
 fi
 
 # Tests look into /proc and /dev/shm.

@@ -35,7 +35,7 @@ CUDA = {
     "ExternalStream": ("torch.cuda.ExternalStream(torch.cuda.Stream().cuda_stream)", "r.query()"),
     "GreenContext": ("torch.cuda.GreenContext.create(4)", "r is not None"),
     "MemPool": ("torch.cuda.MemPool()", "r is not None"),
-    "MemPoolContext": ("torch.cuda.MemPoolContext(torch.cuda.MemPool())", "r is not None"),  # until 2.7
+    "MemPoolContext": ("torch.cuda.MemPoolContext", "r is not None"),  # until 2.7; nobody can make one
     "Stream": ("torch.cuda.Stream()", "r.query() and r.device == torch.device('cuda:0')"),
     "StreamContext": ("torch.cuda.StreamContext(torch.cuda.Stream())", "hasattr(r, '__enter__')"),
     "amp": ("torch.cuda.amp.autocast", "callable(r)"),
@@ -276,7 +276,6 @@ MAY_REFUSE = {
     "CUDAPluggableAllocator",
     "GreenContext",
     "MemPool",
-    "MemPoolContext",
     "change_current_allocator",
     "clock_rate",
     "cudart",
@@ -309,4 +308,7 @@ MAY_REFUSE = {
 }
 
 # What PyTorch refuses on a card, in its own words.
-CARD_REFUSES = {"get_device_capability": "Backend doesn't support getting device capabilities"}
+CARD_REFUSES = {
+    "get_device_capability": "Backend doesn't support getting device capabilities",
+    "init": "cudaOutputMode is not simulated",
+}
