@@ -112,9 +112,11 @@ SECTIONS: dict[str, list[Feature]] = {
         ),
         Feature("sparse COO, CSR, CSC, BSR, BSC", "yes", "where the CPU has the operator", _FEATURES + "test_sparse"),
         Feature(
-            "sparse tensors on another device than the current one", "yes", "",
+            "sparse tensors on another device than the current one",
+            "yes",
+            "",
             _FEATURES + "test_sparse_away_from_the_current_device",
-        ),  # fmt: skip
+        ),
         Feature(
             "nested tensors, strided and jagged", "yes", "where the CPU has the operator", _FEATURES + "test_nested"
         ),
