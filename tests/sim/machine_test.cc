@@ -155,7 +155,7 @@ TEST(Machine, ShowsTheDevicesThatAProgramLeaves) {
   EXPECT_EQ(visible_devices("0,9,1", 4), Numbers{0});  // it ends at the first that is not there
   EXPECT_EQ(visible_devices("1,1", 4), Numbers{});
   EXPECT_EQ(visible_devices("GPU-1234", 4), Numbers{});
-  Machine machine({.devices = 4});
+  Machine machine({.devices = 4, .memory_bytes = kGiB});
   EXPECT_EQ(machine.devices(), 4);
   machine.show({3, 1});
   EXPECT_EQ(machine.devices(), 2);
