@@ -103,6 +103,7 @@ def test_sparse_away_from_the_current_device():
 
 @simulated(devices=1)
 def test_nested():
+    torch.manual_seed(0)
     pieces = [torch.ones(2, 3), torch.full((4, 3), 2.0)]
     nested = torch.nested.nested_tensor(pieces, device=CUDA)
     assert nested.is_cuda and (nested * 2).to_padded_tensor(0.0).sum().item() == 2 * 6 + 4 * 12
