@@ -17,15 +17,10 @@ from typing import Any
 _SENTENCE = "Cannot re-initialize CUDA in forked subprocess"
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 
-_installed = False
 
-
+@functools.cache
 def install(bridge: Any) -> None:
     """Looks at what workers raise, once a process."""
-    global _installed
-    if _installed:
-        return
-    _installed = True
     from torch.utils.data import dataloader
 
     owner = dataloader._MultiProcessingDataLoaderIter

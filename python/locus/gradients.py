@@ -13,15 +13,10 @@ from typing import Any
 
 import torch
 
-_installed = False
 
-
+@functools.cache
 def install(bridge: Any) -> None:
     """Puts itself between the program and autograd, once a process."""
-    global _installed
-    if _installed:
-        return
-    _installed = True
     _watch_roots(bridge)
     _watch_custom_functions(bridge)
     _watch_hooks(bridge)

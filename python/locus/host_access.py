@@ -10,15 +10,10 @@ import functools
 import sys
 from typing import Any
 
-_installed = False
 
-
+@functools.cache
 def install(bridge: Any) -> None:
     """Wraps Tensor.numpy, Tensor.tolist and numpy.from_dlpack, once a process."""
-    global _installed
-    if _installed:
-        return
-    _installed = True
     import torch
 
     original = torch.Tensor.numpy

@@ -8,15 +8,10 @@ import functools
 import itertools
 from typing import Any
 
-_installed = False
 
-
+@functools.cache
 def install(bridge: Any) -> None:
     """Wraps DataParallel.forward, once a process."""
-    global _installed
-    if _installed:
-        return
-    _installed = True
     import torch
 
     original = torch.nn.DataParallel.forward
