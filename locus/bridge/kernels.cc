@@ -33,9 +33,9 @@ using torch::jit::Stack;
 /// An operand on a simulated device, and the CPU tensor that stands for it during the call.
 struct Operand {
   Tensor device;
-  Tensor host;  ///< kept only where the kernel may change sizes (written operands)
-  c10::TensorImpl* host_impl;
+  Tensor host;  ///< held until the results are known by their addresses: no other tensor may get this one's
   c10::StorageImpl* host_storage;
+  bool written;  ///< the kernel may change its sizes
 };
 using Operands = c10::SmallVector<Operand, 6>;
 
@@ -105,7 +105,7 @@ class HostCall {
     call();
     if (plan_.synchronises && watching()) note_synchronisation(device_, plan_.number);
     for (auto& operand : operands_) {
-      if (operand.host.defined()) follow_metadata(operand);
+      if (operand.written) follow_metadata(operand);
     }
     const size_t returns = op_.schema().returns().size();
     for (size_t i = stack_->size() - returns; i < stack_->size(); ++i) bring_to_device((*stack_)[i]);
@@ -170,16 +170,18 @@ class HostCall {
       dispatch_by_operands_ = true;
       Tensor host = special_to_host(t, [this](const Tensor& part) { return to_host(Tensor(part), false); });
       learn_as(t, host);
-      operands_.push_back({std::move(t), written ? host : Tensor(), host.unsafeGetTensorImpl(), nullptr});
+      operands_.push_back({std::move(t), host, nullptr, written});
       return host;
     }
     for (auto& known : operands_) {
-      if (known.device.is_same(t) && known.host.defined()) return known.host;
+      if (!known.device.is_same(t)) continue;
+      known.written |= written;
+      return known.host;
     }
     Tensor host = host_alias(t);
     if (dispatch_by_operands_) learn_as(t, host);
-    auto* impl = host.unsafeGetTensorImpl();
-    operands_.push_back({std::move(t), written ? host : Tensor(), impl, impl->unsafe_storage().unsafeGetStorageImpl()});
+    auto* storage = host.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    operands_.push_back({std::move(t), host, storage, written});
     return host;
   }
 
@@ -245,13 +247,13 @@ class HostCall {
     c10::TensorImpl* impl = t.unsafeGetTensorImpl();
     if (!is_plain(t)) {
       for (auto& operand : operands_) {
-        if (operand.host_impl == impl) return operand.device;
+        if (operand.host.unsafeGetTensorImpl() == impl) return operand.device;
       }
       return special_to_device(t, device_, [this](Tensor part) { return to_device(std::move(part)); });
     }
     c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
     for (auto& operand : operands_) {
-      if (operand.host_impl == impl) return operand.device;
+      if (operand.host.unsafeGetTensorImpl() == impl) return operand.device;
     }
     for (auto& operand : operands_) {
       if (operand.host_storage == storage && storage->data() != nullptr) {
