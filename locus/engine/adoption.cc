@@ -97,8 +97,6 @@ struct Entry {
   bool matched = false;
 };
 
-std::string_view base_name(std::string_view path) { return path.substr(path.find_last_of("/\\") + 1); }
-
 /// Lines move when others are added above them: what a line is, is its text. Lines whose text changed, or is not
 /// known, are paired in the order of the file.
 void match(std::vector<Entry>& before, std::vector<Entry>& now) {

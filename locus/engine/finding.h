@@ -30,6 +30,9 @@ class FormatError : public std::runtime_error {
   std::string where_, problem_;
 };
 
+/// A file is known by this where folders differ between machines.
+inline std::string_view base_name(std::string_view path) { return path.substr(path.find_last_of("/\\") + 1); }
+
 /// A place in source text. Lines from 1 (0: unknown), columns in characters from 0 (-1: unknown).
 struct Location {
   std::string file;

@@ -24,8 +24,6 @@ std::uint64_t fnv(std::string_view text, std::uint64_t hash = kFnvBasis) {
   return (hash ^ 0x1f) * 0x100000001b3ULL;  // a separator: "ab","c" is not "a","bc"
 }
 
-std::string_view base_name(std::string_view path) { return path.substr(path.find_last_of("/\\") + 1); }
-
 const std::string& culprit_label(const Finding& finding) {
   return finding.culprit.name.empty() ? finding.culprit.expression : finding.culprit.name;
 }

@@ -21,7 +21,7 @@ using engine::Use;
 
 namespace {
 
-constexpr std::size_t kMaxRanks = 16, kMaxFixes = 3, kMaxFixLines = 12, kMaxOtherPlaces = 6;
+constexpr std::size_t kMaxFixLines = 12, kMaxOtherPlaces = 6;
 constexpr std::int64_t kMostPlaces = 1'000'000'000;  // a report may say anything
 constexpr int kMaxCode = 12, kMaxCodeIndent = 24;
 

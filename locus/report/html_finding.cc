@@ -16,8 +16,7 @@ using engine::Severity;
 
 namespace {
 
-constexpr std::size_t kOpenFindings = 20, kMaxFixes = 3, kOtherPlaces = 12, kMaxNotes = 20, kEditsInSight = 25,
-                      kMaxRanks = 16;
+constexpr std::size_t kOpenFindings = 20, kOtherPlaces = 12, kNotesInSight = 20, kEditsInSight = 25;
 constexpr std::size_t kFindingBytes = 1'150'000, kEditBytes = 250'000;
 
 std::string tone_of(const Finding& finding) { return finding.severity == Severity::kError ? "error" : "warning"; }
@@ -180,7 +179,7 @@ std::string html_finding(const Finding& finding, std::size_t number, bool open, 
   if (std::string path = html_path(finding, directory); !path.empty()) out += "<h4>How they met</h4>" + path;
   if (std::string source = html_excerpt(finding, directory); !source.empty()) out += "<h4>In the source</h4>" + source;
   out += other_places(finding, directory);
-  for (std::size_t i = 0; i < finding.notes.size() && i < kMaxNotes; ++i) {
+  for (std::size_t i = 0; i < finding.notes.size() && i < kNotesInSight; ++i) {
     out += "<p class=note><b>Note</b> " + html_prose(finding.notes[i]) + "</p>\n";
   }
   if (!finding.uses.empty() && finding.uses.front().caught_by) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxCells = 300, kMaxLines = 8, kMaxDiffLines = 40;
 
 /// Cells [begin, end) of a line.
-struct Span {
+struct Mark {
   std::size_t begin = 0, end = 0;
 };
 
@@ -35,7 +35,7 @@ std::string_view without_end(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t\f\v") + 1);  // npos + 1 is 0: all blank
 }
 
-Span marked(const Location& at, const std::vector<Cell>& cells, const std::vector<std::size_t>& starts) {
+Mark marked(const Location& at, const std::vector<Cell>& cells, const std::vector<std::size_t>& starts) {
   if (at.column < 0 || cells.empty()) return {};
   const auto cell = [&](int column) {
     return static_cast<std::size_t>(column) < starts.size() ? starts[static_cast<std::size_t>(column)] : cells.size();
@@ -67,7 +67,7 @@ std::size_t indentation_of(const std::vector<Cell>& line) {
 std::string render_line(const Line& line, std::size_t dedent) {
   std::vector<std::size_t> starts;
   std::vector<Cell> cells = cells_of(without_end(line.at->text), &starts);
-  Span mark = marked(*line.at, cells, starts);
+  Mark mark = marked(*line.at, cells, starts);
   cells.erase(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(std::min(dedent, cells.size())));
   mark = {mark.begin - std::min(mark.begin, dedent), mark.end - std::min(mark.end, dedent)};
   const bool cut = cells.size() > kMaxCells;
@@ -90,7 +90,7 @@ std::string render_line(const Line& line, std::size_t dedent) {
 
 /// The characters in which two lines differ: what they begin and end with in common is left out.
 struct Change {
-  Span before, after;
+  Mark before, after;
 };
 Change change_of(const std::vector<Cell>& before, const std::vector<Cell>& after) {
   const std::size_t shorter = std::min(before.size(), after.size());
@@ -101,7 +101,7 @@ Change change_of(const std::vector<Cell>& before, const std::vector<Cell>& after
   return {{front, before.size() - back}, {front, after.size() - back}};
 }
 
-std::string with_mark(const std::vector<Cell>& cells, Span span, std::string_view tag) {
+std::string with_mark(const std::vector<Cell>& cells, Mark span, std::string_view tag) {
   const std::size_t end = std::min(cells.size(), kMaxCells);
   span = {std::min(span.begin, end), std::min(span.end, end)};
   std::string out = escape(text_of(cells, 0, span.begin));
@@ -188,9 +188,9 @@ std::string html_diff(const engine::Fix& fix) {
   const bool one = before.size() == 1 && after.size() == 1;
   const Change change = one ? change_of(before[0], after[0]) : Change{};
   std::string out = "<div class=\"diff scroll\">";
-  const auto side = [&](const std::vector<std::vector<Cell>>& lines, const char* name, Span span, const char* tag) {
+  const auto side = [&](const std::vector<std::vector<Cell>>& lines, const char* name, Mark span, const char* tag) {
     for (std::size_t i = 0; i < lines.size() && i < kMaxDiffLines; ++i) {
-      out += fmt::format("<div class={}><code>{}</code></div>", name, with_mark(lines[i], one ? span : Span{}, tag));
+      out += fmt::format("<div class={}><code>{}</code></div>", name, with_mark(lines[i], one ? span : Mark{}, tag));
     }
     if (lines.size() > kMaxDiffLines) {
       out += fmt::format("<div class={}>… and {}</div>", name,

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxRows = 6;
 constexpr int kMaxLabel = 60, kMinLabel = 12, kMaxType = 36, kMaxDevice = 16, kMinHistory = 24;
 constexpr int kLabelGap = 3, kTypeGap = 2, kHistoryGap = 3;
 
-struct Row {
+struct OperandRow {
   std::string label, type, device, history;
   bool culprit;
 };
@@ -32,7 +32,7 @@ std::string label_of(const Operand& operand) {
   return clean(engine::nameless(operand));
 }
 
-Row row_of(const Operand& operand, const TextOptions& options) {
+OperandRow row_of(const Operand& operand, const TextOptions& options) {
   std::string type = type_text(operand.dtype, operand.shape);
   if (type.empty() && operand.kind == "generator") type = operand.kind;
   return {label_of(operand), shorten(type, kMaxType), shorten(clean(operand.device), kMaxDevice),
@@ -40,7 +40,7 @@ Row row_of(const Operand& operand, const TextOptions& options) {
 }
 
 /// Those at fault are the first to get a row; all that get one stay in their order.
-std::vector<Row> rows_of(const Finding& finding, const TextOptions& options) {
+std::vector<OperandRow> rows_of(const Finding& finding, const TextOptions& options) {
   std::vector<const Operand*> chosen;
   for (const bool culprit : {true, false}) {
     for (const Operand& operand : finding.operands) {
@@ -62,24 +62,24 @@ std::vector<Row> rows_of(const Finding& finding, const TextOptions& options) {
     alone.history = finding.history;
     chosen.push_back(&alone);
   }
-  std::vector<Row> rows;
+  std::vector<OperandRow> rows;
   rows.reserve(chosen.size());
   for (const Operand* operand : chosen) rows.push_back(row_of(*operand, options));
   return rows;
 }
 
 /// A path that would not fit beside the devices is reason enough to put all histories below.
-int longest_word(const std::vector<Row>& rows) {
+int longest_word(const std::vector<OperandRow>& rows) {
   int width = 0;
-  for (const Row& row : rows) {
+  for (const OperandRow& row : rows) {
     for (const std::string& word : wrap(row.history, 1, 1)) width = std::max(width, width_of(word));
   }
   return width;
 }
 
-int widest(const std::vector<Row>& rows, std::string Row::* field) {
+int widest(const std::vector<OperandRow>& rows, std::string OperandRow::* field) {
   int width = 0;
-  for (const Row& row : rows) width = std::max(width, width_of(row.*field));
+  for (const OperandRow& row : rows) width = std::max(width, width_of(row.*field));
   return width;
 }
 
@@ -89,10 +89,10 @@ std::string spaces(int count) { return std::string(static_cast<std::size_t>(std:
 
 std::string render_operands(const Finding& finding, int gutter, Tone culprit, const TextOptions& options) {
   const int width = layout_width(options);
-  std::vector<Row> rows = rows_of(finding, options);
-  const int type_width = widest(rows, &Row::type), device_width = widest(rows, &Row::device);
+  std::vector<OperandRow> rows = rows_of(finding, options);
+  const int type_width = widest(rows, &OperandRow::type), device_width = widest(rows, &OperandRow::device);
   const int rest_width = (type_width > 0 ? type_width + kTypeGap : 0) + device_width;
-  int label_width = std::min(widest(rows, &Row::label), kMaxLabel);
+  int label_width = std::min(widest(rows, &OperandRow::label), kMaxLabel);
   int indent = gutter + 3 + label_width + kLabelGap + rest_width + kHistoryGap;
   const bool beside = width == 0 || width - indent >= std::max(kMinHistory, longest_word(rows));
   if (!beside) {
@@ -103,7 +103,7 @@ std::string render_operands(const Finding& finding, int gutter, Tone culprit, co
   const std::string sign = paint(spaces(gutter) + " =", Tone::kGutter, options.color);
   const int room = width == 0 ? 0 : width - indent;
   std::string out;
-  for (const Row& row : rows) {
+  for (const OperandRow& row : rows) {
     const std::string label = shorten(row.label, label_width);
     std::string rest = spaces(label_width - width_of(label) + kLabelGap);
     if (type_width > 0) rest += padded(row.type, type_width) + spaces(kTypeGap);

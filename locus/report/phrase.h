@@ -9,6 +9,9 @@
 
 namespace locus::report {
 
+/// Of one finding, in the text and in the page alike; the rest is counted.
+inline constexpr std::size_t kMaxRanks = 16, kMaxFixes = 3;
+
 /// "train.py:41:16"; the column only when asked for and known.
 std::string place(const engine::Location& at, std::string_view directory, bool with_column = false);
 std::string place(std::string_view file, int line, std::string_view directory);

@@ -11,12 +11,12 @@ namespace locus::report {
 namespace {
 
 /// Cells [begin, end), half open.
-struct Span {
+struct Columns {
   std::size_t begin, end;
 };
 
 /// The cells under which the carets go; empty when the column is unknown.
-Span caret_span(const engine::Location& at, const std::vector<Cell>& cells, const std::vector<std::size_t>& starts) {
+Columns caret_span(const engine::Location& at, const std::vector<Cell>& cells, const std::vector<std::size_t>& starts) {
   if (at.column < 0) return {0, 0};
   const auto cell = [&](int column) {
     return static_cast<std::size_t>(column) < starts.size() ? starts[static_cast<std::size_t>(column)] : cells.size();
@@ -28,7 +28,7 @@ Span caret_span(const engine::Location& at, const std::vector<Cell>& cells, cons
 }
 
 /// The part of a line that fits into `room` columns, ellipses included, and shows the carets.
-Span window(const std::vector<Cell>& cells, Span caret, int room) {
+Columns window(const std::vector<Cell>& cells, Columns caret, int room) {
   const auto is_space = [](const Cell& cell) { return cell.character == ' '; };
   const auto first_word = std::find_if_not(cells.begin(), cells.end(), is_space);
   auto begin = static_cast<std::size_t>(first_word - cells.begin());
@@ -56,10 +56,10 @@ std::string render_snippet(const engine::Location& at, int gutter, Tone caret_to
 
   std::vector<std::size_t> starts;
   const std::vector<Cell> cells = cells_of(source, &starts);
-  const Span caret = caret_span(at, cells, starts);
+  const Columns caret = caret_span(at, cells, starts);
   const int room = layout_width(options) == 0 ? 0 : layout_width(options) - gutter - 3;
   const bool fits = room == 0 || width_of(cells) <= room;
-  const Span shown = fits ? Span{0, cells.size()} : window(cells, caret, room);
+  const Columns shown = fits ? Columns{0, cells.size()} : window(cells, caret, room);
 
   // Only what is not indentation deserves an ellipsis.
   const bool cut_left = text_of(cells, 0, shown.begin).find_first_not_of(' ') != std::string::npos;

@@ -37,23 +37,23 @@ std::string hanging(std::string_view head, std::string_view body, const TextOpti
 }
 
 /// One row of a ledger table.
-struct Row {
+struct LedgerRow {
   std::string where;
   std::vector<std::string> cells;  // all but the last right-aligned
 };
 
-std::string table(std::string_view title, std::vector<Row> rows, const TextOptions& options) {
+std::string table(std::string_view title, std::vector<LedgerRow> rows, const TextOptions& options) {
   if (rows.empty()) return {};
   const auto limit = static_cast<std::size_t>(std::max(1, options.ledger_rows));
   const std::size_t left = rows.size() - std::min(rows.size(), limit);
   rows.resize(rows.size() - left);
   std::vector<int> widths(1 + rows.front().cells.size(), 0);
-  for (const Row& row : rows) {
+  for (const LedgerRow& row : rows) {
     widths[0] = std::max(widths[0], width_of(row.where));
     for (std::size_t i = 0; i < row.cells.size(); ++i) widths[i + 1] = std::max(widths[i + 1], width_of(row.cells[i]));
   }
   std::string out = paint(title, Tone::kBold, options.color) + "\n";
-  for (const Row& row : rows) {
+  for (const LedgerRow& row : rows) {
     std::string line = "  " + padded(row.where, widths[0]);
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
       const bool last = i + 1 == row.cells.size();
@@ -86,7 +86,7 @@ std::vector<const T*> heaviest_first(const std::vector<T>& items, Weight weight)
 std::string time_text(double milliseconds) { return milliseconds > 0 ? fmt::format("{:.1f} ms", milliseconds) : ""; }
 
 std::string ledger(const Report& report, const TextOptions& options) {
-  std::vector<Row> transfers, syncs;
+  std::vector<LedgerRow> transfers, syncs;
   for (const auto* each : heaviest_first(report.transfers, [](const auto& t) { return t.bytes; })) {
     transfers.push_back({place(each->file, each->line, options.directory),
                          {clean(each->from) + " → " + clean(each->to), counted(each->count, "time"),
@@ -99,7 +99,7 @@ std::string ledger(const Report& report, const TextOptions& options) {
   std::string out = table("transfers, by bytes", std::move(transfers), options);
   out += table("synchronisations, by count", std::move(syncs), options);
   for (const engine::DeviceMemory& device : report.memory) {
-    std::vector<Row> lines;
+    std::vector<LedgerRow> lines;
     for (const auto* each : heaviest_first(device.by_line, [](const auto& m) { return m.bytes; })) {
       lines.push_back({place(each->file, each->line, options.directory),
                        {bytes_text(each->bytes), counted(each->count, "allocation")}});
@@ -141,7 +141,7 @@ std::string baseline(const Report& report, const TextOptions& options) {
   if (!report.baseline) return {};
   const engine::Comparison& comparison = *report.baseline;
   const std::string name = clean(comparison.file);
-  std::vector<Row> rows;
+  std::vector<LedgerRow> rows;
   for (const engine::Change& each : comparison.more) {
     const bool memory = each.kind == "memory";
     const auto amount = [&](std::int64_t value) { return memory ? bytes_text(value) : counted(value, "time"); };
