@@ -3,7 +3,6 @@
 #include "locus/bridge/carrier.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/ScopeExit.h>
 
 #include <numeric>
 
@@ -11,7 +10,6 @@
 #include "locus/bridge/collective_rules.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
-#include "locus/bridge/state.h"
 
 namespace locus::bridge {
 
@@ -68,120 +66,6 @@ Carrier::Carrier(c10::intrusive_ptr<c10d::Backend> gloo, c10::intrusive_ptr<c10d
       store_(std::move(store)),
       name_(std::move(name)),
       options_(std::move(options)) {}
-
-namespace {
-
-CollectiveListener g_on_call;
-SharingListener g_on_sharing;
-
-bool is_pair(const Collective& call) { return call.type == OpType::SEND || call.type == OpType::RECV; }
-
-}  // namespace
-
-void set_listeners(CollectiveListener on_call, SharingListener on_sharing) {
-  g_on_call = std::move(on_call);
-  g_on_sharing = std::move(on_sharing);
-}
-
-std::vector<int64_t> Carrier::pending() {
-  const std::lock_guard lock(under_way_->mutex);
-  std::vector<int64_t> numbers;
-  for (const auto& [number, work] : under_way_->works) numbers.push_back(number);
-  if (under_way_->claiming != 0) numbers.push_back(under_way_->claiming);
-  return numbers;
-}
-
-std::vector<int64_t> Carrier::waited_for() {
-  const std::lock_guard lock(under_way_->mutex);
-  std::vector<int64_t> numbers;
-  for (const auto& [number, weak] : under_way_->works) {
-    const auto work = weak.lock();
-    if (work && work->is_waited_for()) numbers.push_back(number);
-  }
-  if (under_way_->claiming != 0) numbers.push_back(under_way_->claiming);
-  return numbers;
-}
-
-void Carrier::give_up(const std::string& why) {
-  std::vector<c10::intrusive_ptr<CarriedWork>> works;
-  {
-    const std::lock_guard lock(under_way_->mutex);
-    under_way_->given_up = why;
-    for (const auto& [number, weak] : under_way_->works) {
-      if (auto work = weak.lock()) works.push_back(std::move(work));
-    }
-  }
-  for (const auto& work : works) work->give_up(why);
-}
-
-void Carrier::begin(const Collective& call) {
-  const uint64_t sequence = is_pair(call) ? ++pair_sequence_ : ++sequence_;
-  {
-    const std::lock_guard lock(under_way_->mutex);
-    TORCH_CHECK(under_way_->given_up.empty(), under_way_->given_up);
-  }
-  if (g_on_call) g_on_call(*this, call, sequence);
-  if (name_ == "nccl" && call.tensor.defined() && call.type != OpType::SEND && call.type != OpType::RECV) {
-    const c10::Device device = call.tensor.device();
-    std::call_once(claimed_, [&] { claim_device(device); });
-  }
-}
-
-void Carrier::claim_device(c10::Device device) {
-  if (store_ == nullptr || size_ == 1) return;
-  const auto gave_up = [this] {
-    const std::lock_guard lock(under_way_->mutex);
-    return !under_way_->given_up.empty();
-  };
-  const auto claiming = [this](int64_t number) {
-    const std::lock_guard lock(under_way_->mutex);
-    under_way_->claiming = number;
-  };
-  claiming(static_cast<int64_t>(sequence_.load()));
-  const auto done = c10::make_scope_exit([&] { claiming(0); });
-  const std::vector<int> sharing = ranks_on_device(*store_, rank_, size_, device, options_->timeout, gave_up);
-  if (sharing.size() < 2 || (g_on_sharing && g_on_sharing(*this, device, sharing))) return;
-  TORCH_CHECK(
-      false,
-      "NCCL error: invalid usage (run with NCCL_DEBUG=WARN for details)\nLast error:\nDuplicate GPU detected : rank ",
-      sharing[1], " and rank ", sharing[0], " both on CUDA device ", device.index());
-}
-
-WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std::function<void()> finish) {
-  const c10::Device device = call.tensor.defined()
-                                 ? call.tensor.device()
-                                 : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(t_current_device));
-  auto work = c10::make_intrusive<CarriedWork>(rank_, call.type, std::move(parts), std::move(results), device,
-                                               std::move(finish), sequence_.load());
-  const int64_t number =
-      is_pair(call) ? -static_cast<int64_t>(pair_sequence_.load()) : static_cast<int64_t>(sequence_.load());
-  {
-    const std::lock_guard lock(under_way_->mutex);
-    // Sends that the program does not wait for never end; they go when nobody holds them.
-    if (under_way_->works.size() > 64)
-      std::erase_if(under_way_->works, [](const auto& item) { return item.second.expired(); });
-    under_way_->works.insert_or_assign(number, c10::weak_intrusive_ptr<CarriedWork>(work));
-  }
-  work->on_done([under_way = under_way_, number] {
-    const std::lock_guard lock(under_way->mutex);
-    under_way->works.erase(number);
-  });
-  WorkPtr started = CarriedWork::start(std::move(work));
-  if (coalesced_.has_value()) {
-    coalesced_->push_back(started);
-    coalesced_device_ = device;
-  }
-  return started;
-}
-
-void Carrier::startCoalescing() { coalesced_.emplace(); }
-
-WorkPtr Carrier::endCoalescing() {
-  Parts parts = std::move(*coalesced_);
-  coalesced_.reset();
-  return CarriedWork::start(c10::make_intrusive<CarriedWork>(rank_, OpType::COALESCED, std::move(parts), Tensors{},
-                                                             coalesced_device_, nullptr, sequence_.load()));
-}
 
 WorkPtr Carrier::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const Tensor t = only_tensor(tensors);
