@@ -9,16 +9,15 @@ import contextlib
 import functools
 import sys
 import types
-import weakref
 from typing import Any
 
 import torch
 
-from locus import histories, places, values
+from locus import histories, identity, places, values
 
-_moves: weakref.WeakKeyDictionary[Any, tuple[int, str, tuple[Any, ...]]] = weakref.WeakKeyDictionary()
-_built: weakref.WeakKeyDictionary[Any, tuple[Any, ...]] = weakref.WeakKeyDictionary()
-_made: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, int], ...]] = weakref.WeakKeyDictionary()
+_moves: identity.ByIdentity[tuple[int, str, tuple[Any, ...]]] = identity.ByIdentity()
+_built: identity.ByIdentity[tuple[Any, ...]] = identity.ByIdentity()
+_made: identity.ByIdentity[tuple[tuple[Any, int], ...]] = identity.ByIdentity()
 _MAX_CALLERS = 6
 _count = 0
 _installed = False

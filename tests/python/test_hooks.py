@@ -112,6 +112,30 @@ def test_notes_die_with_their_modules():
     assert len(hooks._moves) == 0
 
 
+@simulated(devices=1)
+def test_modules_with_a_hash_and_an_equality_of_their_own():
+    """A module of a metrics library hashes its state, which is not there before its own __init__ has run."""
+    from torch import nn
+
+    from locus import facts, hooks
+
+    class Metric(nn.Linear):
+        def __init__(self):
+            super().__init__(2, 2)
+            self.state = "ready"
+
+        def __hash__(self):
+            return hash(self.state)
+
+        def __eq__(self, other):
+            raise AssertionError("the program's own; not for Locus")
+
+    facts.install_hooks()
+    first, second = Metric().to("cuda"), Metric()
+    assert hooks.moves_of(first)[1] == "cuda:0" and hooks.moves_of(second) == (None, None)
+    assert hooks.made_at(first) and hooks.made_at(second)
+
+
 def test_tensors_in():
     import torch
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import functools
 import os
-import weakref
 from typing import Any
 
 import torch
 
-from locus import handlers, hooks, places, ranks
+from locus import handlers, hooks, identity, places, ranks
 from locus.ranks import findings, sources
 
 _COLLECTIVES = (
@@ -20,9 +19,9 @@ _COLLECTIVES = (
     "recv", "isend", "irecv", "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 
-_wrapped: weakref.WeakKeyDictionary[Any, tuple[str, dict[str, Any]]] = weakref.WeakKeyDictionary()
-_moved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-_stepped: weakref.WeakSet[Any] = weakref.WeakSet()
+_wrapped: identity.ByIdentity[tuple[str, dict[str, Any]]] = identity.ByIdentity()
+_moved: identity.ByIdentity[dict[str, Any]] = identity.ByIdentity()
+_stepped: identity.ByIdentity[bool] = identity.ByIdentity()
 
 
 def install(session: Any) -> None:
@@ -311,7 +310,7 @@ def _after_step(session: Any, optimizer: Any) -> None:
     """An optimizer none of whose parameters has a gradient, while a model's have, holds old parameters."""
     if optimizer in _stepped:
         return
-    _stepped.add(optimizer)
+    _stepped[optimizer] = True
     mine = [p for group in optimizer.param_groups for p in group["params"]]
     if any(p.grad is not None for p in mine) or not mine:
         return

@@ -8,19 +8,19 @@ import dataclasses
 import functools
 import json
 import re
-import weakref
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from locus import identity
 from locus.ranks import devices, findings, sources
 
 _TWICE = "Expected to mark a variable ready only once"
 _POSITIONAL = ("device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb")
 _INDEX = re.compile(r"Parameter at index (\d+)")
 
-_states: weakref.WeakKeyDictionary[Any, _State] = weakref.WeakKeyDictionary()
+_states: identity.ByIdentity[_State] = identity.ByIdentity()
 _depth = 0
 
 
