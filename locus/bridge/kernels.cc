@@ -196,6 +196,10 @@ class HostCall {
     if (plan_.draws && plan_.generator < 0) {
       BorrowDefaultGenerator borrowed(device_);
       call_host_kernel();
+    } else if (plan_.wide_types != WideTypes::kNone) {
+      WideCall wide(plan_, *stack_, base_);
+      call_host_kernel();
+      wide.finish(*stack_, op_.schema().returns().size());
     } else {
       call_host_kernel();
     }

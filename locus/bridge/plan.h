@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "locus/bridge/wide_types.h"
 #include "locus/engine/origin.h"
 #include "locus/engine/rule.h"
 
@@ -37,7 +38,8 @@ struct OperatorPlan {
   int tensors = 0;                 ///< how many arguments hold tensors (a list counts twice)
   bool sets_output_first = false;  ///< see OperatorTraits
   bool host_only = false;          ///< no card has it
-  engine::OperatorRule rule;       ///< which operands may be on which device
+  WideTypes wide_types = WideTypes::kNone;
+  engine::OperatorRule rule;  ///< which operands may be on which device
 };
 
 /// The plan of an operator; made at its first call, lock-free afterwards.

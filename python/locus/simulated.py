@@ -106,6 +106,19 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "half precision and bfloat16", "yes", "where the CPU has the kernel", _FEATURES + "test_half_precision"
         ),
+        Feature(
+            "types that a card computes in and the CPU does not (`histc` of integers, `avg_pool3d`, margin losses, FFT in "
+            "half precision)",
+            "yes",
+            "computed in a wider type and rounded",
+            _FEATURES + "test_types_that_only_a_card_computes_in",
+        ),
+        Feature(
+            "types that the CPU computes in and a card does not (products, convolutions and pooling of integers)",
+            "partly",
+            "they run, with the CPU's result; a card refuses them: `\"addmm_cuda\" not implemented for 'Long'`",
+            _FEATURES + "test_types_that_only_the_cpu_computes_in",
+        ),
         Feature("FFT, linear algebra, complex numbers", "yes", "", _FEATURES + "test_fft_linalg_complex"),
         Feature(
             "`grid_sample`, `interpolate`, CTC, `EmbeddingBag`", "yes", "", _FEATURES + "test_images_sequences_bags"
