@@ -16,6 +16,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_set>
+#include <vector>
 
 #include "locus/bridge/as_kernel.h"
 #include "locus/bridge/cuda_only.h"
@@ -37,6 +38,13 @@ void check_devices(const char* wrapper, const Tensor& input_gates, const Tensor&
   c10::impl::check_and_update_common_device(common, hidden_bias, wrapper, "hidden_bias");
 }
 
+/// The gates that lie side by side in a tensor of (batch, count × hidden).
+std::vector<Tensor> gates_of(const Tensor& t, int64_t count) {
+  TORCH_CHECK(t.dim() == 2 && t.size(1) % count == 0, "Expected 2-dimensional tensor of ", count,
+              " gates of one size, but got a tensor of size ", t.sizes());
+  return t.chunk(count, 1);
+}
+
 Tensor with_biases(const Tensor& gates, const Tensor& input_bias, const Tensor& hidden_bias) {
   return input_bias.defined() ? gates + input_bias + hidden_bias : gates;
 }
@@ -47,7 +55,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
   AsKernel kernel(input_gates);
   const Tensor sum =
       with_biases(kernel.in(input_gates) + kernel.in(hidden_gates), kernel.in(input_bias), kernel.in(hidden_bias));
-  const auto gates = sum.chunk(4, 1);
+  const auto gates = gates_of(sum, 4);
   const Tensor input = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(),
                output = gates[3].sigmoid();
   const Tensor cy = forget * kernel.in(cx) + input * cell;
@@ -60,7 +68,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const optional<Tensor>& gr
                                                       bool has_bias) {
   AsKernel kernel(workspace);
   const Tensor cx = kernel.in(cx_), tanh_cy = kernel.in(cy_).tanh();
-  const auto gates = kernel.in(workspace).chunk(4, 1);
+  const auto gates = gates_of(kernel.in(workspace), 4);
   const Tensor &input = gates[0], &forget = gates[1], &cell = gates[2], &output = gates[3];
   Tensor from_hy = kernel.in(grad_hy), into_cell = kernel.in(grad_cy);
   if (!from_hy.defined()) from_hy = at::zeros_like(tanh_cy);
@@ -83,7 +91,7 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
     from_input = from_input + input_bias;
     from_hidden = from_hidden + hidden_bias;
   }
-  const auto in = from_input.chunk(3, 1), hid = from_hidden.chunk(3, 1);
+  const auto in = gates_of(from_input, 3), hid = gates_of(from_hidden, 3);
   const Tensor reset = (in[0] + hid[0]).sigmoid(), update = (in[1] + hid[1]).sigmoid();
   const Tensor fresh = (in[2] + reset * hid[2]).tanh();
   const Tensor hy = fresh + update * (hx - fresh);
@@ -93,7 +101,7 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad_hy, const Tensor& workspace,
                                                                      bool has_bias) {
   AsKernel kernel(grad_hy);
-  const auto saved = kernel.in(workspace).chunk(5, 1);
+  const auto saved = gates_of(kernel.in(workspace), 5);
   const Tensor &reset = saved[0], &update = saved[1], &fresh = saved[2], &hx = saved[3], &hidden = saved[4];
   const Tensor grad = kernel.in(grad_hy);
   const Tensor grad_update = grad * (hx - fresh) * (1 - update) * update;

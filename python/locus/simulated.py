@@ -42,7 +42,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "partly",
             "fused LSTM and GRU cells, memory-efficient attention, `softmax` and matrix products from half to float are "
             "written with CPU operators; the others refuse by name",
-            _DATABASES,
+            "tests/conformance/test_device_only.py::test_each_refuses_by_name",
         ),
         Feature(
             "autograd, double backward, hooks, custom `autograd.Function`",
