@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include "locus/bridge/origins.h"
 #include "locus/bridge/rules.h"
@@ -18,6 +19,8 @@ constexpr size_t kBuckets = size_t{1} << 14;  // PyTorch has about 3,500 operato
 struct Entry {
   const c10::FunctionSchema* schema;
   OperatorPlan plan;
+  std::optional<c10::FunctionSchema> copy;  ///< of an operator that may go: another may get its address
+  unsigned kernels = 0;                     ///< and it may be given kernels after its first call
 };
 std::array<std::atomic<Entry*>, kBuckets> g_plans{};
 std::mutex g_mutex;
@@ -30,6 +33,20 @@ ArgumentKind kind_of(const c10::TypePtr& type) {
   if (text.find("Generator") != std::string::npos) return ArgumentKind::kGenerator;
   if (text == "Device" || text == "Device?" || text == "Optional[Device]") return ArgumentKind::kDevice;
   return ArgumentKind::kOther;
+}
+
+constexpr unsigned kDenseKernels = 0b1111;
+/// One bit for each way in which the host could run it, those for dense tensors first.
+unsigned host_kernels_of(const c10::OperatorHandle& op) {
+  unsigned found = 0, bit = 1;
+  for (const auto key :
+       {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
+        c10::DispatchKey::CompositeExplicitAutogradNonFunctional, c10::DispatchKey::CompositeImplicitAutograd,
+        c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::NestedTensorCPU}) {
+    if (op.hasKernelForDispatchKey(key)) found |= bit;
+    bit <<= 1;
+  }
+  return found;
 }
 
 OperatorPlan make_plan(const c10::OperatorHandle& op) {
@@ -63,12 +80,8 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     plan.synchronises = plan.synchronises || plan.name == name;
   }
   plan.draws = op.hasTag(at::Tag::nondeterministic_seeded);
-  for (const auto key :
-       {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd,
-        c10::DispatchKey::CompositeExplicitAutogradNonFunctional, c10::DispatchKey::CompositeImplicitAutograd,
-        c10::DispatchKey::SparseCPU, c10::DispatchKey::SparseCsrCPU, c10::DispatchKey::NestedTensorCPU}) {
-    plan.has_host_kernel = plan.has_host_kernel || op.hasKernelForDispatchKey(key);
-  }
+  plan.has_host_kernel = host_kernels_of(op) != 0;
+  plan.has_dense_host_kernel = (host_kernels_of(op) & kDenseKernels) != 0;
   const auto has = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
   const bool explicit_composite =
       has(c10::DispatchKey::CompositeExplicitAutograd) || has(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
@@ -89,6 +102,20 @@ size_t bucket_of(const c10::FunctionSchema* schema) {
   return engine::mix(reinterpret_cast<std::uintptr_t>(schema)) & (kBuckets - 1);
 }
 
+Entry* make_entry(const c10::OperatorHandle& op) {
+  auto* entry = new Entry{&op.schema(), make_plan(op), std::nullopt, 0};  // for good: others may be reading it
+  if (entry->plan.name.compare(0, 6, "aten::") != 0) {
+    entry->copy = op.schema();
+    entry->kernels = host_kernels_of(op);
+  }
+  return entry;
+}
+
+/// PyTorch's own operators stay as they are. Those of a program can be taken back and defined anew.
+bool holds(const Entry& entry, const c10::OperatorHandle& op) {
+  return !entry.copy.has_value() || (entry.kernels == host_kernels_of(op) && *entry.copy == op.schema());
+}
+
 }  // namespace
 
 const OperatorPlan& plan_of(const c10::OperatorHandle& op) {
@@ -96,18 +123,17 @@ const OperatorPlan& plan_of(const c10::OperatorHandle& op) {
   size_t slot = bucket_of(schema);
   for (Entry* entry; (entry = g_plans[slot].load(std::memory_order_acquire)) != nullptr;
        slot = (slot + 1) & (kBuckets - 1)) {
-    if (entry->schema == schema) return entry->plan;
+    if (entry->schema != schema) continue;
+    if (holds(*entry, op)) return entry->plan;
+    break;
   }
   std::lock_guard<std::mutex> lock(g_mutex);
-  auto* fresh = new Entry{schema, make_plan(op)};  // kept for good: operators are
-  for (slot = bucket_of(schema); g_plans[slot].load() != nullptr; slot = (slot + 1) & (kBuckets - 1)) {
-    if (g_plans[slot].load()->schema == schema) {
-      delete fresh;
-      return g_plans[slot].load()->plan;
-    }
+  for (slot = bucket_of(schema);; slot = (slot + 1) & (kBuckets - 1)) {
+    Entry* entry = g_plans[slot].load();
+    if (entry != nullptr && entry->schema != schema) continue;
+    if (entry == nullptr || !holds(*entry, op)) g_plans[slot].store(entry = make_entry(op), std::memory_order_release);
+    return entry->plan;
   }
-  g_plans[slot].store(fresh, std::memory_order_release);
-  return fresh->plan;
 }
 
 }  // namespace locus::bridge

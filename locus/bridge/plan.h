@@ -27,17 +27,18 @@ struct OperatorPlan {
   std::vector<std::uint16_t> holders;  ///< which of them hold tensors or lists of tensors
   int generator = -1;                  ///< position of the generator argument, or -1
   bool draws = false;                  ///< uses random numbers
-  bool has_host_kernel = false;
-  bool decomposes = false;         ///< PyTorch takes it apart into other operators before any kernel
-  bool composite = false;          ///< its kernel calls other operators, below autograd, and checks nothing itself
-  bool elementwise_list = false;   ///< _foreach_*: one call for many small ones
-  bool moves = false;              ///< _to_copy: the result is the operand, elsewhere
-  bool copies = false;             ///< copy_: what is written keeps its place, what is read crosses over
-  uint32_t aliases = 0;            ///< which results are (views of) arguments, by bit
-  bool synchronises = false;       ///< the host waits for its result
-  int tensors = 0;                 ///< how many arguments hold tensors (a list counts twice)
-  bool sets_output_first = false;  ///< see OperatorTraits
-  bool host_only = false;          ///< no card has it
+  bool has_host_kernel = false;        ///< for tensors of any layout
+  bool has_dense_host_kernel = false;  ///< for plain ones
+  bool decomposes = false;             ///< PyTorch takes it apart into other operators before any kernel
+  bool composite = false;              ///< its kernel calls other operators, below autograd, and checks nothing itself
+  bool elementwise_list = false;       ///< _foreach_*: one call for many small ones
+  bool moves = false;                  ///< _to_copy: the result is the operand, elsewhere
+  bool copies = false;                 ///< copy_: what is written keeps its place, what is read crosses over
+  uint32_t aliases = 0;                ///< which results are (views of) arguments, by bit
+  bool synchronises = false;           ///< the host waits for its result
+  int tensors = 0;                     ///< how many arguments hold tensors (a list counts twice)
+  bool sets_output_first = false;      ///< see OperatorTraits
+  bool host_only = false;              ///< no card has it
   WideTypes wide_types = WideTypes::kNone;
   engine::OperatorRule rule;  ///< which operands may be on which device
 };
