@@ -10,6 +10,8 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <string>
+
 #include "locus/bridge/check.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/generator.h"
@@ -33,11 +35,14 @@ using torch::jit::Stack;
 /// An operand on a simulated device, and the CPU tensor that stands for it during the call.
 struct Operand {
   Tensor device;
-  Tensor host;  ///< held until the results are known by their addresses: no other tensor may get this one's
-  c10::StorageImpl* host_storage;
+  Tensor host;   ///< held until the results are known by their addresses: no other tensor may get this one's
   bool written;  ///< the kernel may change its sizes
 };
 using Operands = c10::SmallVector<Operand, 6>;
+
+c10::StorageImpl* storage_of(const Tensor& t) {
+  return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
 
 /// What must not see the calls that a CPU kernel makes inside.
 const DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
@@ -105,7 +110,10 @@ class HostCall {
     call();
     if (plan_.synchronises && watching()) note_synchronisation(device_, plan_.number);
     for (auto& operand : operands_) {
-      if (operand.written) follow_metadata(operand);
+      if (!operand.written) continue;
+      follow_metadata(operand);
+      // Of these no wrapper above the kernel counts the writes, by which autograd knows of changed operands.
+      if (plan_.elementwise_list) operand.device.unsafeGetTensorImpl()->bump_version();
     }
     const size_t returns = op_.schema().returns().size();
     for (size_t i = stack_->size() - returns; i < stack_->size(); ++i) bring_to_device((*stack_)[i]);
@@ -170,7 +178,7 @@ class HostCall {
       dispatch_by_operands_ = true;
       Tensor host = special_to_host(t, [this](const Tensor& part) { return to_host(Tensor(part), false); });
       learn_as(t, host);
-      operands_.push_back({std::move(t), host, nullptr, written});
+      operands_.push_back({std::move(t), host, written});
       return host;
     }
     for (auto& known : operands_) {
@@ -180,8 +188,7 @@ class HostCall {
     }
     Tensor host = host_alias(t);
     if (dispatch_by_operands_) learn_as(t, host);
-    auto* storage = host.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-    operands_.push_back({std::move(t), host, storage, written});
+    operands_.push_back({std::move(t), host, written});
     return host;
   }
 
@@ -206,10 +213,14 @@ class HostCall {
   }
 
   void call_host_kernel() {
-    if (dispatch_by_operands_) {
+    if (!dispatch_by_operands_) return op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+    try {
       op_.callBoxed(stack_);
-    } else {
-      op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack_);
+    } catch (const c10::NotImplementedError& error) {  // "Could not run … with arguments from the 'SparseCPU' backend"
+      std::string words = error.what_without_backtrace();
+      const size_t end = words.find("CPU' backend");
+      if (words.rfind("Could not run '", 0) != 0 || end == std::string::npos) throw;
+      TORCH_CHECK_NOT_IMPLEMENTED(false, words.replace(end, 3, "CUDA"));
     }
   }
 
@@ -255,26 +266,22 @@ class HostCall {
       }
       return special_to_device(t, device_, [this](Tensor part) { return to_device(std::move(part)); });
     }
-    c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    c10::StorageImpl* storage = storage_of(t);
     for (auto& operand : operands_) {
       if (operand.host.unsafeGetTensorImpl() == impl) return operand.device;
     }
     for (auto& operand : operands_) {
-      if (operand.host_storage == storage && storage->data() != nullptr) {
-        return adopt_tensor(std::move(t), device_storage_of(operand.device));
+      if (storage_of(operand.host) == storage && storage->data() != nullptr && is_plain(operand.device)) {
+        return adopt_tensor(std::move(t), StoragePointer::reclaim_copy(storage_of(operand.device)));
       }
     }
     for (auto& [host, device] : adopted_) {
-      if (host == storage) return adopt_tensor(std::move(t), device);
+      if (host.get() == storage) return adopt_tensor(std::move(t), device);
     }
-    auto device = adopt_storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), device_);
-    adopted_.emplace_back(storage, device);
+    auto host = StoragePointer::reclaim_copy(storage);
+    auto device = adopt_storage(host, device_);
+    adopted_.emplace_back(std::move(host), device);
     return adopt_tensor(std::move(t), device);
-  }
-
-  static c10::intrusive_ptr<c10::StorageImpl> device_storage_of(const Tensor& t) {
-    return c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-        t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
   }
 
   const c10::OperatorHandle& op_;
@@ -283,7 +290,8 @@ class HostCall {
   size_t base_;
   int device_ = -1;
   Operands operands_;
-  c10::SmallVector<std::pair<c10::StorageImpl*, c10::intrusive_ptr<c10::StorageImpl>>, 2> adopted_;
+  using StoragePointer = c10::intrusive_ptr<c10::StorageImpl>;
+  c10::SmallVector<std::pair<StoragePointer, StoragePointer>, 2> adopted_;  ///< the host's, held for its address; ours
   bool dispatch_by_operands_;  ///< sparse operands or results: PyTorch picks the CPU kernel
 };
 
@@ -305,11 +313,12 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_o
   if (!plan.has_host_kernel) refuse_call(op, stack);
   // In PyTorch's words: a card has no such kernel either.
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !plan.host_only, "Could not run '", plan.name,
+      !plan.host_only && (plan.has_dense_host_kernel || dispatch_by_operands), "Could not run '", plan.name,
       "' with arguments from the 'CUDA' backend. This could be "
       "because the operator doesn't exist for this backend, or was omitted during the selective/custom build "
       "process (if using custom build). '",
-      plan.name, "' is only available for these backends: [CPU].");
+      plan.name, "' is only available for these backends: [", plan.host_only ? "CPU" : "sparse or nested tensors",
+      "].");
   OperatorScope scope(plan.number);
   HostCall(op, plan, stack, dispatch_by_operands).run();
 }
