@@ -1,18 +1,23 @@
 # ruff: noqa: E501
 """PyTorch's own databases of samples on a simulated device, against the CPU; prints one JSON object.
 
-    python tests/conformance/databases.py [--all] [--only NAME] [--part K/N]
+    python tests/conformance/databases.py [--all] [--only NAME] [--part K/N] [--progress FILE]
 
-Operators (op_db), modules (module_db), optimizers (optim_db): values bit for bit, dtype, shape, strides, device, and
-what memory a result shares; forward and gradient, in-place and `out=` calls. Without --all: the first three samples of
-each, single precision with gradient. Samples are made on the CPU and copied. Runs in a process of its own.
+Operators (op_db), modules (module_db), optimizers (optim_db): values bit for bit, dtype, shape, strides, device,
+what memory a result shares, how often operands were written; forward and gradient, in-place and `out=` calls. Without
+--all: the first three samples of each, single precision with gradient. Samples are made on the CPU and copied. Runs in
+a process of its own.
+With --progress, each entry's result is kept in FILE as it comes: a run that was interrupted goes on where it stopped,
+unless PyTorch, Locus or these files have changed since.
 """
 
 import argparse
 import collections
 import copy
+import hashlib
 import itertools
 import json
+import pathlib
 import sys
 import time
 
@@ -63,6 +68,48 @@ class Tally:
                 fate = "listed"
         self.add(name, variant, how, fate, detail[:300])
 
+    def as_json(self):
+        fates = {name: dict(fates) for name, fates in self.by_operator.items()}
+        return [dict(self.count), fates, self.failures, sorted(self.listed_seen)]
+
+    def include(self, kept):
+        """What another tally counted, as as_json() gave it."""
+        count, fates, failures, reasons = kept
+        self.count.update(count)
+        for name, counted in fates.items():
+            self.by_operator[name].update(counted)
+        self.failures += failures
+        self.listed_seen.update(reasons)
+
+
+class Progress:
+    """The entries that are done, in a file: one line each."""
+
+    def __init__(self, path, *settings):
+        self.done, self.path = {}, pathlib.Path(path) if path else None
+        if self.path is None:
+            return
+        of_what = [torch.__version__, fingerprint(), *settings]
+        lines = self.path.read_text().split("\n")[:-1] if self.path.exists() else []  # the last may be half a line
+        if lines and json.loads(lines[0]) == of_what:
+            self.done = {(database, number): kept for database, number, kept in map(json.loads, lines[1:])}
+        else:
+            lines = [json.dumps(of_what)]
+        self.path.write_text("".join(line + "\n" for line in lines))
+
+    def add(self, database, number, tally):
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps([database, number, tally.as_json()]) + "\n")
+
+
+def fingerprint():
+    """Of the installed Locus, and of the files here that decide."""
+    package, here = pathlib.Path(locus.__file__).parent, pathlib.Path(__file__).parent
+    paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".so")]
+    paths += [here / name for name in ("databases.py", "comparing.py", "differences.py")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+
 
 def attempt(call):
     """(result, None) or (None, error), from the same state of the generator each time."""
@@ -76,6 +123,7 @@ def attempt(call):
 def check_call(function, sample):
     """One call with operands on the device, and the same on the CPU; sample is a tree of CPU tensors."""
     here, there = fresh(sample), to_device(sample)
+    before = [versions(here), versions(there)]
     expected, refusal = attempt(lambda: function(*here))
     result, error = attempt(lambda: function(*there))
     if refusal is not None:
@@ -91,9 +139,17 @@ def check_call(function, sample):
         compare(tensors_in(there), tensors_in(here), "operand after the call")
         if shared_with(result, tensors_in(there)) != shared_with(expected, tensors_in(here)):
             raise Different("the result shares other memory")
-        return "equal"
     except Different:
         return by_parts(lambda again: function(*again), sample)
+    writes = [[after - old for after, old in zip(versions(tree), kept)] for tree, kept in zip((here, there), before)]
+    if writes[0] != writes[1]:
+        raise Different(f"autograd knows of {writes[1]} writes to the operands, not {writes[0]}")
+    return "equal"
+
+
+def versions(tree):
+    """How often each tensor was written, as autograd counts it."""
+    return [t._version for t in tensors_in(tree)]
 
 
 def by_parts(call, sample):
@@ -268,6 +324,7 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--part", default="0/1")
+    parser.add_argument("--progress", metavar="FILE")
     parser.add_argument("--verbose", action="store_true")
     global options
     options = parser.parse_args()
@@ -277,6 +334,7 @@ def main():
     from torch.testing._internal.common_optimizers import optim_db
 
     part, parts = map(int, options.part.split("/"))
+    progress = Progress(options.progress, options.all, options.only, options.part)
     result = {}
     for database, entries, check in (
         ("operators", op_db, check_operator),
@@ -284,19 +342,24 @@ def main():
         ("optimizers", optim_db, check_optimizer),
     ):
         tally, started = Tally(), time.monotonic()
-        for entry in entries[part::parts]:
+        for number, entry in enumerate(entries[part::parts]):
             if options.only and options.only not in (entry.name, database):
                 continue
             if database == "operators" and "jiterator" in entry.name:
                 continue
-            began = time.monotonic()
+            if (database, number) in progress.done:
+                tally.include(progress.done[database, number])
+                continue
+            began, own = time.monotonic(), Tally()
             if options.verbose:
                 print(entry.name, file=sys.stderr)
             try:
-                check(entry, tally, options.all)
+                check(entry, own, options.all)
             except Exception as error:  # the database can't make its samples here
-                tally.count["samples that PyTorch can't make"] += 1
-                tally.failures.append([entry.name, "", "samples", f"{type(error).__name__}: {str(error)[:200]}"])
+                own.count["samples that PyTorch can't make"] += 1
+                own.failures.append([entry.name, "", "samples", f"{type(error).__name__}: {str(error)[:200]}"])
+            progress.add(database, number, own)
+            tally.include(own.as_json())
             if options.verbose and time.monotonic() - began > 1:
                 print(f"{entry.name}: {time.monotonic() - began:.1f} s", file=sys.stderr)
         result[database] = {

@@ -11,17 +11,19 @@ import sys
 import differences
 import figures
 import pytest
+import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 
 
-def run(*arguments):
+def run(*arguments, timeout=600):
     """What databases.py says, {database: {…}}."""
     done = subprocess.run(
         [sys.executable, str(HERE / "databases.py"), *arguments],
         capture_output=True,
         text=True,
-        timeout=3000,
+        timeout=timeout,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -51,7 +53,9 @@ def test_first_samples(record_property):
 
 @pytest.mark.slow
 def test_all_samples(record_property):
-    results = run("--all")
+    kept = ROOT / "build" / f"databases-{torch.__version__}.jsonl"
+    kept.parent.mkdir(exist_ok=True)
+    results = run("--all", "--progress", str(kept), timeout=3 * 3600)
     judge(results, record_property)
     seen = {reason for result in results.values() for reason in result["reasons"]}
     unseen = {entry.reason for entry in differences.DIFFERENCES} - seen
