@@ -55,14 +55,15 @@ def _watch_custom_functions(bridge: Any) -> None:
         if hasattr(owner, name):
             setattr(owner, name, wrap(getattr(owner, name)))
 
-    forward = torch.autograd.Function.apply.__func__
+    of_class = torch.autograd.Function.__dict__["apply"]  # written in Python, or in C++ from PyTorch 2.14 on
+    forward = torch.autograd.Function.apply
 
-    @functools.wraps(forward)
+    @functools.wraps(getattr(forward, "__func__", forward))
     def apply(cls: Any, *arguments: Any, **options: Any) -> Any:
         if bridge.policy_state() == -1:
-            return forward(cls, *arguments, **options)
+            return of_class.__get__(None, cls)(*arguments, **options)
         number = bridge.next_node()
-        result = forward(cls, *arguments, **options)
+        result = of_class.__get__(None, cls)(*arguments, **options)
         bridge.note_node(number)
         return result
 

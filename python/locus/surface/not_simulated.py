@@ -107,6 +107,7 @@ def _refusal(entry: str, called: str, original: Any) -> Callable[..., Any]:
 
     refuse.__name__ = refuse.__qualname__ = called.rpartition(".")[2]
     refuse.__doc__ = getattr(original, "__doc__", None)
+    refuse.__dict__.update(getattr(original, "__dict__", {}))  # PyTorch's compiler looks for `__wrapped__`
     return refuse
 
 
