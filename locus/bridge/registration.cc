@@ -247,13 +247,15 @@ int install_kernels() {
     ++count;
   }
   for (const auto& name : done) kinds()[name] = "written";
-  // A CUDA build has kernels of its own for sparse and nested tensors, which come before any fallback.
+  // A CUDA build has kernels of its own for sparse, nested and quantised tensors, which come before any fallback.
   static auto* aten_sparse =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
   static auto* aten_compressed =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
   static auto* aten_nested =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
+  static auto* aten_quantised =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::QuantizedCUDA, __FILE__, __LINE__);
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     const auto op = dispatcher.findOp(name);
@@ -271,6 +273,9 @@ int install_kernels() {
     override_in(aten_sparse, DispatchKey::SparseCUDA, DispatchKey::SparseCPU);
     override_in(aten_compressed, DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
     override_in(aten_nested, DispatchKey::NestedTensorCUDA, DispatchKey::NestedTensorCPU);
+    if (op->hasKernelForDispatchKey(DispatchKey::QuantizedCUDA)) {
+      aten_quantised->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_quantised_kernel>());
+    }
   }
   // Collectives go to the process group's own backend, see carrier.h; those that PyTorch has for the CPU only refuse.
   static auto* collectives = new torch::Library(torch::Library::IMPL, "c10d", DispatchKey::CUDA, __FILE__, __LINE__);

@@ -6,6 +6,8 @@ The slow runs fail when an entry no longer differs; any run fails when something
 import re
 from typing import NamedTuple
 
+import torch
+
 
 class Difference(NamedTuple):
     """Samples of the entries whose names match, where what differs matches too."""
@@ -27,7 +29,7 @@ DIFFERENCES = [
         "LAPACK's gelsy gives other last bits from call to call on the CPU, too",
     ),
     Difference(
-        r"histogram|histogramdd|narrow_copy",
+        r"histogram|histogramdd|narrow_copy|torch\.ops\.aten\._scaled_dot_product_flash_attention_for_cpu",
         r"Could not run 'aten::\w+(\.\w+)?' with arguments from the 'CUDA' backend",
         "PyTorch has no CUDA kernel for it; a card raises the same error",
     ),
@@ -94,3 +96,6 @@ WORDS = [
     Case("optimizer", "AdamW", "illegal memory access", "a card follows the host's pointer"),
 ]
 """Where both raise, in other words."""
+
+if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14):
+    WORDS.append(Case("made", "torch._scaled_mm_v2", "wrapper_CUDA_", "PyTorch 2.14 gave its wrapper another name"))
