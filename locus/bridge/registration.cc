@@ -1,6 +1,8 @@
 // Puts the kernels behind dispatch key CUDA: the boxed one for every operator that PyTorch can run on the
 // CPU, hand-written ones for allocation, views and copies.
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/copy_ops.h>
@@ -38,6 +40,18 @@ caffe2::TypeMeta type_or_default(optional<at::ScalarType> dtype) {
   return dtype.has_value() ? c10::scalarTypeToTypeMeta(*dtype) : c10::get_default_dtype();
 }
 
+/// With torch.use_deterministic_algorithms, new memory is not left as it is.
+Tensor deterministic(Tensor&& made) {
+  const auto& context = at::globalContext();
+  if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) {
+    c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                             DispatchKeySet(kCheckKey));
+    Tensor host = host_alias(made);
+    at::native::fill_empty_deterministic_(host);
+  }
+  return std::move(made);
+}
+
 Tensor empty(c10::SymIntArrayRef size, optional<at::ScalarType> dtype, optional<at::Layout>, optional<Device> device,
              optional<bool> pin_memory, optional<at::MemoryFormat> format) {
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
@@ -59,7 +73,7 @@ Tensor empty(c10::SymIntArrayRef size, optional<at::ScalarType> dtype, optional<
   if (format.has_value() && *format != at::MemoryFormat::Contiguous) {
     t.unsafeGetTensorImpl()->empty_tensor_restride(*format);
   }
-  return t;
+  return deterministic(std::move(t));
 }
 
 Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optional<at::ScalarType> dtype,
@@ -67,7 +81,8 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
   static const engine::OperatorId number = operator_number("aten::empty_strided");
   OperatorScope scope(t_operator != 0 ? t_operator : number);
   const int index = resolve_device(device.value_or(Device(c10::kCUDA)));
-  return empty_on_device(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), type_or_default(dtype), index);
+  return deterministic(
+      empty_on_device(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), type_or_default(dtype), index));
 }
 
 /// Host to device, device to host, device to device: one copy between host addresses.

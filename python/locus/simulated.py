@@ -104,6 +104,13 @@ SECTIONS: dict[str, list[Feature]] = {
             _DATABASES,
         ),
         Feature(
+            "`torch.use_deterministic_algorithms`",
+            "partly",
+            "new memory is filled as on a card; **!** operators that a card refuses then (the backward pass of "
+            "`grid_sample`, say) run",
+            "tests/conformance/test_both_devices.py::test_deterministic_algorithms",
+        ),
+        Feature(
             "half precision and bfloat16", "yes", "where the CPU has the kernel", _FEATURES + "test_half_precision"
         ),
         Feature(

@@ -77,6 +77,22 @@ def test_writes_are_counted(device):
 
 
 @on_both
+def test_deterministic_algorithms(device):
+    torch.use_deterministic_algorithms(True)
+    try:
+        x, index = torch.randn(5).to(device), torch.tensor([0, 1, 1, 2, 0]).to(device)
+        zeros = torch.zeros(3, device=device)
+        unset = [
+            torch.empty(3, device=device),
+            torch.empty_like(index),
+            torch.empty_strided((2, 2), (1, 2), device=device),
+        ]
+        return [zeros.index_add(0, index, x), zeros.scatter_add(0, index, x), zeros.index_put((index,), x), *unset]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@on_both
 def test_attention_by_parts(device):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
