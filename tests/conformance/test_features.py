@@ -205,6 +205,9 @@ def test_attention_backends():
             assert q.grad.is_cuda and q.grad.isfinite().all()
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION), pytest.raises(RuntimeError, match="No viable backend"):
         F.scaled_dot_product_attention(q, q, q)
+    asked = torch.backends.cuda.SDPAParams(q, q, q, None, 0.0, False, False)
+    for can_use in ("flash", "efficient", "cudnn"):  # a card's own kernels, that is
+        assert not getattr(torch.backends.cuda, f"can_use_{can_use}_attention")(asked)
 
 
 @simulated(devices=1)

@@ -47,6 +47,13 @@ def _install_cudnn() -> None:
         torch.backends.cudnn.is_acceptable = lambda tensor: False
 
 
+def _install_attention() -> None:
+    """None of a card's fused kernels is there to be used; a CUDA build would ask the missing driver."""
+    for name in ("_can_use_flash_attention", "_can_use_mem_efficient_attention", "_can_use_cudnn_attention"):
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, lambda params, debug=False: False)
+
+
 class _Nvtx:
     """NVTX ranges that nobody records; the depths and numbers are as the real ones."""
 
@@ -129,6 +136,7 @@ def install() -> None:
     atexit.register(_let_backward_threads_finish)
     _install_compile()
     _install_cudnn()
+    _install_attention()
     _install_profiler()
     torch.cuda.nvtx._nvtx = _Nvtx()
     # torch.cuda.comm asks first and adds up without NCCL when told no.
