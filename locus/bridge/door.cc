@@ -199,12 +199,31 @@ class OriginNote {
   OriginId parent_ = 0;
 };
 
+/// A copy back to a device is the device's own read, in the order of its stream, unless the host has to convert or to
+/// gather the values first.
+bool is_read_by_device(const Call& call, const Tensor& source) {
+  if (!call.plan.moves && !call.plan.copies) return false;
+  bool to_device = false, converts = false;
+  if (call.plan.copies) {
+    const Tensor& to = call.stack[call.base].toTensor();
+    to_device = to.is_cuda();
+    converts = to.scalar_type() != source.scalar_type();
+  } else {
+    const IValue& type = call.stack[call.base + 1];  // _to_copy(self, dtype, layout, device, …)
+    const IValue& device = call.stack[call.base + 3];
+    to_device = device.isDevice() && device.toDevice().is_cuda();
+    converts = type.isInt() && type.toScalarType() != source.scalar_type();
+  }
+  return to_device && !converts && source.is_contiguous();
+}
+
 /// A host operand whose copy from a device nobody waited for.
 void check_pending(const Call& call) {
   for (const std::uint16_t i : call.plan.holders) {
     const IValue& value = call.stack[call.base + i];
     if (call.plan.arguments[i].written) continue;  // written, not read: the next copy into the same buffer, say
     if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().device().is_cpu()) continue;
+    if (is_read_by_device(call, value.toTensor())) continue;
     check_host_read(call.plan.name, value.toTensor(), static_cast<int>(i));
   }
 }
