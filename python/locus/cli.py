@@ -6,6 +6,7 @@ What a subcommand does is in locus.commands.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import sys
 from typing import NoReturn
@@ -25,6 +26,20 @@ class _Parser(argparse.ArgumentParser):
 
 def _complain(message: str) -> None:
     print(f"locus: error: {message}", file=sys.stderr)
+
+
+def _complain_of(unknown: list[str], command: str | None) -> int:
+    """Options that a command has not; with the one that was probably meant."""
+    module = importlib.import_module(f"locus.commands.{command}") if command else None
+    known = _Parser(add_help=False)
+    if module is not None:
+        module.configure(known)
+    option = unknown[0].partition("=")[0]
+    near = difflib.get_close_matches(option, known._option_string_actions, 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    name = f"locus {command}" if command else "locus"
+    _complain(f"unrecognized arguments: {' '.join(unknown)}.{meant} `{name} --help` shows how.")
+    return 2
 
 
 def _build_parser() -> argparse.ArgumentParser:
@@ -47,7 +62,9 @@ def _build_parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code (a program that ends itself with SystemExit is let through)."""
     parser = _build_parser()
-    parsed = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    parsed, unknown = parser.parse_known_args(sys.argv[1:] if arguments is None else arguments)
+    if unknown:
+        return _complain_of(unknown, parsed.command)
     if parsed.command is None:
         parser.print_help()
         return 0

@@ -17,6 +17,7 @@ from locus.errors import LocusError, UsageError
 from locus.ranks import launching
 
 _SIGNALS = 128  # exit codes of programs that a signal ended begin here
+_USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 _CLOSED_PIPE = 120  # what Python itself ends with when its output can't be written
 
 SUMMARY = "find every tensor that is on the wrong device, in one run"
@@ -62,9 +63,21 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _report(observed: Observed, arguments: argparse.Namespace) -> int:
     write(observed, arguments)
+    if observed.exit == _USAGE_ERROR:
+        _tell_of_misplaced(arguments)
     if observed.exit == runner.INTERRUPTED:
         return observed.exit
     return 1 if reports.is_failure(observed.report) else observed.exit
+
+
+def _tell_of_misplaced(arguments: argparse.Namespace) -> None:
+    """`locus check train.py --html page.html`: the program was given an option that was meant for Locus."""
+    parser = argparse.ArgumentParser(add_help=False)
+    configure(parser)
+    given = [word.partition("=")[0] for word in run.target(arguments).arguments]
+    mine = [word for word in given if word.startswith("--") and word in parser._option_string_actions]
+    if mine:
+        print(f"locus: {mine[0]} went to the program; options of Locus stand before it", file=sys.stderr)
 
 
 def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) -> int:

@@ -83,7 +83,8 @@ def target(arguments: argparse.Namespace) -> runner.Target:
     if rest and rest[0] == "--":
         rest = rest[1:]
     if not rest:
-        raise UsageError("there is nothing to run. Give a script, -m MODULE or -c CODE; `locus run --help` shows how.")
+        shown = f"`locus {arguments.command} --help` shows how"
+        raise UsageError(f"there is nothing to run. Give a script, -m MODULE or -c CODE; {shown}.")
     return command(rest)
 
 
