@@ -135,9 +135,16 @@ class Blame {
     if (!is_cpu(o.device) || on_purpose(o) || o.written || !(is_made_by_default(o) || is_registered(o))) return {};
     const Step* made = placing_step(*index);
     const bool asked_for = made != nullptr && made->action == "created" && made->is_explicit;
-    if (asked_for && !o.cause.has_value()) return {};
+    if (asked_for && !o.cause.has_value() && !is_made_in_passing(o)) return {};
     expected_ = index->device;
     return {table};
+  }
+
+  /// `torch.eye(n)[labels]`: made in the very expression that uses it, so that nobody keeps it where it is.
+  bool is_made_in_passing(const Operand& o) const {
+    const Step* placed = placing_step(o);
+    return o.kind == "temporary" && !o.expression.empty() && placed != nullptr && placed->action == "created" &&
+           placed->at.file == case_.use.file && placed->at.line == case_.use.line;
   }
 
   /// A generator of a device, and a tensor that merely landed on the CPU: the tensor is wrong.

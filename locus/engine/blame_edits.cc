@@ -26,7 +26,7 @@ constexpr Row kRows[] = {
     {Code::kHandoffMissing, {"handoff", "move_at_use", "factory_device"}},
     {Code::kIndex, {"move_index", "move_at_use", "move_batch"}},
     {Code::kLengthsMustBeCpu, {"cpu_lengths", "move_at_use"}},
-    {Code::kGenerator, {"generator_device"}},
+    {Code::kGenerator, {"factory_device", "generator_device"}},
     {Code::kHostAccess, {"cpu_numpy"}},
     {Code::kReadTooEarly, {"synchronize"}},
     {Code::kGradient, {"move_at_use", "factory_device"}},

@@ -118,7 +118,11 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
         edit = nested.recursion(file, inside)
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
-        edit = rewriting.append_call(file, node, f".to({words})")
+        made = isinstance(node, ast.Call) and histories.called_name(node) in rewriting.FACTORIES
+        edit = None
+        if made:
+            edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
+        edit = edit or rewriting.append_call(file, node, f".to({words})")
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
     return Cause(location_of(file, spot), edit)
 

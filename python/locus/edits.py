@@ -171,8 +171,21 @@ def factory_device(request: Request) -> Edit | None:
         return _draw_there(request)
     file, call = _creation(request)
     if call is not None:
-        return device_argument(file, call, request.words(file, call))
+        words = request.words(file, call)
+        if words.startswith('"') and _has_words_at_use(request, file, call):
+            return None
+        return device_argument(file, call, words, rewriting.is_drawn_on(call, request.device, request.users))
     return _move_where_made(request)
+
+
+def _has_words_at_use(request: Request, file: source.Source, call: ast.Call) -> bool:
+    """Whether a helper that knows of no device is called by a place that does: `mask(n)` -> `mask(n).to(x.device)`.
+    A number in the helper would be right for one card only.
+    """
+    place, node = _place(request)
+    helper = device_text.function_of(file, call)
+    is_called_here = isinstance(node, ast.Call) and histories.called_name(node) == getattr(helper, "name", None)
+    return is_called_here and not request.facts["written"] and not request.words(place, node).startswith('"')
 
 
 def _draw_there(request: Request) -> Edit | None:

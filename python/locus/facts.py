@@ -254,7 +254,7 @@ class _Case:
         if facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
             found = left_modules.of_module(match, facts, device, self.users)
         elif self.case["in_backward"]:
-            found = givers.of_unpacked(facts["history"], self.users)
+            found = givers.of_unpacked(facts["history"], device, self.users)
         elif facts["kind"] in ("plain-container", "gradient"):
             return
         else:
@@ -268,7 +268,7 @@ class _Case:
             if dropped is not None:
                 facts["name"], facts["edits"]["assign_to"] = dropped
                 return
-            found = givers.of_batch(steps[number], self.users)
+            found = givers.of_batch(steps[number], device, self.users)
             if found is None and way is not None and way.owners and facts["device"] == "cpu":
                 found = movers.of_forgotten(*way.owners[0], device)
             if found is None and use is not None and node is not None:

@@ -45,7 +45,7 @@ def _given(tensor: Any, file: source.Source, value: ast.AST) -> Cause:
     return Cause(location_of(file, value), edit, file.flat(value))
 
 
-def of_batch(steps: list[histories.Step], users: list[types.FrameType]) -> Cause | None:
+def of_batch(steps: list[histories.Step], device: str, users: list[types.FrameType]) -> Cause | None:
     """The line in a Dataset or a collate function that made what a loader gave, where those know about devices."""
     number = next((n for n, step in enumerate(steps) if step.facts["action"] == "received"), None)
     for step in reversed(steps[:number] if number is not None else []):
@@ -57,8 +57,18 @@ def of_batch(steps: list[histories.Step], users: list[types.FrameType]) -> Cause
         running = [frame.f_code for frame in users if frame.f_code.co_filename == step.file.file]
         if any(step.file.function_at(code.co_firstlineno, code.co_name) is scope for code in running):
             return None  # not the loader's: it was made there and given to it
-        return Cause(step.facts["at"], None)
+        return Cause(step.facts["at"], _moved_like_the_rest(step, scope, device, users))
     return None
+
+
+def _moved_like_the_rest(
+    step: histories.Step, scope: ast.AST, device: str, users: list[types.FrameType]
+) -> source.Edit | None:
+    """`torch.stack(ys)` -> `torch.stack(ys).to(device)`, in a function that moves the other parts of the batch."""
+    if step.call is None or not any(bindings.is_move(node) for node in ast.walk(scope)):
+        return None
+    words = device_text.write(step.file, step.call, device, users)
+    return None if words.startswith('"') else rewriting.append_call(step.file, step.call, f".to({words})")
 
 
 def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType]) -> Cause | None:
@@ -105,23 +115,49 @@ def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
     return None
 
 
-def of_unpacked(history: list[dict[str, Any]], users: list[types.FrameType]) -> Cause | None:
+def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.FrameType]) -> Cause | None:
     """The function that should have brought a saved tensor back: the second of saved_tensors_hooks(pack, unpack)."""
     if history:
         return None  # PyTorch calls the hooks inside the operator, where nothing is noted
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
-    found: list[tuple[source.Source, Any]] = []
+    found: list[tuple[source.Source, Any, Any]] = []
     for file in [each for each in files.values() if each is not None]:
         for call in ast.walk(file.tree):
             if not isinstance(call, ast.Call) or len(call.args) != 2:
                 continue
             if histories.called_name(call) == "saved_tensors_hooks":
-                found.append((file, _function(file, call.args[1])))
-    if len(found) != 1 or found[0][1] is None:
+                found.append((file, _function(file, call.args[0]), _function(file, call.args[1])))
+    if len(found) != 1 or found[0][2] is None:
         return None
-    file, unpack = found[0]
-    given = [node.value for node in ast.walk(unpack) if isinstance(node, ast.Return) and node.value is not None]
-    return Cause(location_of(file, given[-1] if given else unpack), None)
+    file, pack, unpack = found[0]
+    given = _returned(unpack)
+    if not given:
+        return Cause(location_of(file, unpack), None)
+    words = _packed_device(pack, unpack) or device_text.write(file, given[-1], device, users)
+    edit = rewriting.append_call(file, given[-1], f".to({words})") if len(given) == 1 else None
+    return Cause(location_of(file, given[-1]), edit)
+
+
+def _returned(function: Any) -> list[ast.expr]:
+    if isinstance(function, ast.Lambda):
+        return [function.body]
+    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+
+
+def _packed_device(pack: Any, unpack: Any) -> str:
+    """`where` of `where, tensor = packed`, where the first hook gave `tensor.device, tensor.cpu()`."""
+    packed = _returned(pack)[-1:] if pack is not None else []
+    parts = packed[0].elts if packed and isinstance(packed[0], ast.Tuple) else []
+    number = next((n for n, part in enumerate(parts) if isinstance(part, ast.Attribute) and part.attr == "device"), None)
+    given = getattr(getattr(unpack, "args", None), "args", [])
+    if number is None or not given:
+        return ""
+    for statement in () if isinstance(unpack, ast.Lambda) else batches.statements(unpack):
+        for target, value in bindings.pairs(statement):
+            taken = isinstance(value, ast.Name) and value.id == given[0].arg and isinstance(target, ast.Tuple)
+            if taken and len(target.elts) == len(parts) and isinstance(target.elts[number], ast.Name):
+                return target.elts[number].id
+    return f"{given[0].arg}[{number}]"
 
 
 def _function(file: source.Source, node: ast.AST) -> Any:

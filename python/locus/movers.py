@@ -22,11 +22,44 @@ def of_forgotten(owner: Any, attribute: str, device: str) -> Cause | None:
     for file, tree in rewriting.class_trees(owner):
         for method in tree.body:
             if isinstance(method, ast.FunctionDef) and method.name in _METHODS:
+                given = _given_unmoved(file, method, attribute)
+                if given is not None:
+                    return given
                 found = _last_move(method, owner, attribute, device)
                 if found is not None:
                     statement, other = found
                     return Cause(location_of(file, statement), _same_for(file, statement, other, attribute))
     return None
+
+
+def _given_unmoved(file: source.Source, method: ast.FunctionDef, attribute: str) -> Cause | None:
+    """`Batch(self.x.to(device), self.y)`, `replace(self, x=self.x.to(device))`: a new object, with one part as it was."""
+    mine = f"{bindings.self_name(method)}.{attribute}"
+    for node in ast.walk(method):
+        if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Call):
+            continue
+        call = node.value
+        given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is not None)]
+        move = next((value for value in given if bindings.is_move(value) and _is_own(value, method)), None)
+        if move is None:
+            continue
+        suffix = file.segment(move)[len(file.segment(move.func.value)) :]
+        if "\n" in suffix:
+            continue
+        passed = next((value for value in given if ast.unparse(value) == mine), None)
+        if passed is not None:
+            return Cause(location_of(file, passed), rewriting.append_call(file, passed, suffix))
+        replaces = ast.unparse(call.func).rpartition(".")[2] in ("replace", "_replace")
+        if replaces and not any(keyword.arg in (None, attribute) for keyword in call.keywords):
+            edit = rewriting.add_argument(file, call, f"{attribute}={mine}{suffix}")
+            return Cause(location_of(file, call), edit)
+    return None
+
+
+def _is_own(move: ast.Call, method: ast.FunctionDef) -> bool:
+    """Whether what is moved is an attribute of the method's object."""
+    held = move.func.value
+    return isinstance(held, ast.Attribute) and ast.unparse(held.value) == bindings.self_name(method)
 
 
 def _last_move(method: ast.FunctionDef, owner: Any, attribute: str, device: str) -> tuple[ast.stmt, str] | None:

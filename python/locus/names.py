@@ -200,7 +200,7 @@ class _Walk:
         roots = [value for _, _, _, value, _ in self.queue if values.is_module(value)]
         parts: set[int] = set()
         for root in {id(root): root for root in roots}.values():
-            wrapped = [root._modules.get(name) for name in ("module", "_orig_mod")]
+            wrapped = [(values.attributes(root).get("_modules") or {}).get(name) for name in ("module", "_orig_mod")]
             parts |= {id(part) for part in _parts(root) if part is not root and not any(part is w for w in wrapped)}
         queue = [(value, way) for _, _, _, value, way in sorted(self.queue, key=lambda entry: entry[2])]
         self.queue.clear()

@@ -58,11 +58,24 @@ def install() -> Any:
 
 def report(raw: dict[str, Any]) -> tuple[bool, str]:
     """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
+    import torch
+
+    # Where the program is being traced, what is read here is no part of its graph.
+    tracing = torch._C._get_tracing_state()
+    if tracing is not None:
+        torch._C._set_tracing_state(None)
+    try:
+        return _report(raw, sys._getframe().f_back)  # no frame on autograd's own threads
+    finally:
+        if tracing is not None:
+            torch._C._set_tracing_state(tracing)
+
+
+def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str]:
     from locus import children, facts, handlers, places
 
     bridge = load_bridge()
     policy = raw.get("policy", COLLECT)
-    frame = sys._getframe().f_back  # none on autograd's own threads
     wanted, caught_by = handlers.GO_ON, None
     if policy == COLLECT and raw["kind"] != "read-too-early":  # PyTorch has no error for that one
         wanted, caught_by = handlers.find_handler(frame, _ERRORS.get(raw["overload"], RuntimeError))

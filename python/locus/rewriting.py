@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from locus import histories, source
+from locus import histories, source, values
 from locus.source import Change, Edit
 
 FACTORIES = {
@@ -74,8 +74,16 @@ def add_argument(file: source.Source, call: ast.Call, text: str) -> Edit | None:
     return file.edit([file.after_parenthesis(last, f", {text}")])
 
 
-def device_argument(file: source.Source, call: ast.Call, words: str) -> Edit | None:
-    """The call with device=…, whether or not it had one."""
+def is_drawn_on(call: ast.Call, device: str, users: list[types.FrameType]) -> bool:
+    """Whether a call is given a generator of that device: it can draw there only."""
+    given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+    found = [values.evaluate(given, frame) for frame in users] if given is not None else []
+    devices = [str(value.device) for value in found if isinstance(value, torch.Generator)]
+    return any(name == device or (name == "cuda" and device.startswith("cuda:")) for name in devices)
+
+
+def device_argument(file: source.Source, call: ast.Call, words: str, drawn_there: bool = False) -> Edit | None:
+    """The call with device=…, whether or not it had one. `drawn_there`: its generator is of that device."""
     name = histories.called_name(call)
     given = next((k for k in call.keywords if k.arg == "device"), None)
     if given is not None:
@@ -83,8 +91,8 @@ def device_argument(file: source.Source, call: ast.Call, words: str) -> Edit | N
     if name == "Generator" and call.args:
         return file.edit([Change.replace(call.args[0], words)])
     # A leaf must be made where it is: what .to() gives has no gradient of its own.
-    is_leaf = any(keyword.arg == "requires_grad" for keyword in call.keywords)
-    if name in WITHOUT_DEVICE or (name in RANDOM and not is_leaf and not _draws_on_devices(file)):
+    stays = drawn_there or any(keyword.arg == "requires_grad" for keyword in call.keywords)
+    if name in WITHOUT_DEVICE or (name in RANDOM and not stays and not _draws_on_devices(file, call)):
         return append_call(file, call, f".to({words})")
     return add_argument(file, call, f"device={words}") if name in FACTORIES else None
 
@@ -101,8 +109,10 @@ def without_cuda(file: source.Source, line: int) -> Edit | None:
     return file.edit(changes) if len(changes) == 1 and changes[0].line == changes[0].end_line == line else None
 
 
-def _draws_on_devices(file: source.Source) -> bool:
-    """Whether a program draws its random numbers on devices, rather than on the CPU and then moves them."""
+def _draws_on_devices(file: source.Source, call: ast.Call) -> bool:
+    """Whether a program draws its random numbers on devices, rather than on the CPU and then moves them. Where nothing
+    else is drawn, what else is made in the same statement says it.
+    """
     drawn = moved = 0
     for node in ast.walk(file.tree):
         if not isinstance(node, ast.Call):
@@ -111,6 +121,10 @@ def _draws_on_devices(file: source.Source) -> bool:
             drawn += any(keyword.arg == "device" for keyword in node.keywords)
         elif isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
             moved += isinstance(node.func.value, ast.Call) and histories.called_name(node.func.value) in RANDOM
+    if drawn == moved == 0:
+        beside = [node for node in ast.walk(file.statement(call)) if isinstance(node, ast.Call) and node is not call]
+        named = [node for node in beside if histories.called_name(node) in FACTORIES]
+        return any(keyword.arg == "device" for node in named for keyword in node.keywords)
     return drawn > moved
 
 

@@ -52,6 +52,15 @@ def likeness(one: Any, other: Any) -> int | None:
     return 1 if same else 2
 
 
+def _script_tables(module: Any) -> dict[str, Any]:
+    """The tables of a TorchScript module, which keeps them in C++, as an ordinary module has them."""
+    tables = {}
+    for table in ("_parameters", "_buffers", "_modules"):
+        with contextlib.suppress(Exception):  # one that is not made yet has none
+            tables[table] = dict(getattr(module, table).items())
+    return tables
+
+
 def attributes(value: Any) -> dict[str, Any]:
     """The instance attributes of an object, slots too; {} where it has none."""
     try:
@@ -59,6 +68,8 @@ def attributes(value: Any) -> dict[str, Any]:
     except Exception:
         found = None
     result = dict(found) if isinstance(found, dict) else {}
+    if issubclass(type(value), torch.jit.ScriptModule):
+        result |= _script_tables(value)
     for cls in type(value).__mro__:
         names = cls.__dict__.get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:

@@ -136,8 +136,8 @@ class _Search:
             merged, made = self._merge(tried, self.files)
             state = self._run(self.files, merged)
             failure = self._failure(state)
-            for candidate in made:
-                candidate.touched = [(candidate.edit["file"], candidate.edit["line"])]
+            for candidate in tried:
+                candidate.touched = [(candidate.edit["file"], candidate.edit["line"])] if candidate in made else []
             if not failure and not self._troubles(state, tried):
                 _accept(tried)
                 return self._trim(state, tried)

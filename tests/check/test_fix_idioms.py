@@ -1,0 +1,180 @@
+"""Ways in which people write programs: `locus fix` makes the edit that its author would make, and nothing else."""
+
+import dataclasses
+
+import pytest
+from checker import LOCUS
+
+OBJECTS = """\
+import dataclasses
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    y: torch.Tensor
+
+    def to(self, device):
+        return Batch(self.x.to(device), self.y)
+
+
+@dataclasses.dataclass
+class State:
+    h: torch.Tensor
+    c: torch.Tensor
+
+    def to(self, device):
+        return dataclasses.replace(self, h=self.h.to(device))
+
+
+def collate(samples):
+    x = torch.stack([s["x"] for s in samples]).to(DEVICE)
+    y = torch.stack([s["y"] for s in samples])
+    return {"x": x, "y": y}
+
+
+DEVICE = torch.device("cuda")
+torch.manual_seed(0)
+model = nn.Linear(2, 2).to(DEVICE)
+batch = Batch(torch.ones(3, 2), torch.ones(3, 2)).to(DEVICE)
+print((model(batch.x) - batch.y).sum().item())
+state = State(torch.ones(2), torch.ones(2)).to(DEVICE)
+print((state.h * state.c).sum().item())
+for part in DataLoader([{"x": torch.ones(2), "y": torch.ones(2)}] * 4, batch_size=2, collate_fn=collate):
+    print((model(part["x"]) - part["y"]).sum().item())
+"""
+
+CALLS = """\
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+
+MASKS = {}
+
+
+def mask(size):
+    if size not in MASKS:
+        MASKS[size] = torch.triu(torch.ones(size, size, dtype=torch.bool), diagonal=1)
+    return MASKS[size]
+
+
+def attend(scores):
+    return scores.masked_fill(mask(scores.size(-1)), 0)
+
+
+def pack(tensor):
+    return tensor.device, tensor.cpu()
+
+
+def unpack(packed):
+    where, tensor = packed
+    return tensor
+
+
+def main():
+    device = torch.device("cuda")
+    labels = torch.arange(4, device=device)
+    print(attend(torch.ones(3, 3).to(device)).sum().item())
+    print(torch.eye(4)[labels].sum().item())
+    generator = torch.Generator(device=device).manual_seed(1)
+    noise = torch.randn(4, generator=generator)
+    print((noise * labels).shape)
+    drawn, ones = torch.rand(4), torch.ones(4, device=device)
+    print((drawn + ones).shape)
+    weight = torch.ones(4, device=device, requires_grad=True)
+    with saved_tensors_hooks(pack, unpack):
+        loss = (weight * weight).sum()
+    loss.backward()
+    print(weight.grad.sum().item())
+
+
+main()
+"""
+
+SCRIPT = """\
+import warnings
+
+import torch
+from torch import nn
+
+warnings.simplefilter("ignore")
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(x.size(0)).unsqueeze(1)
+        return self.left(x) * (places + 1)
+
+
+torch.manual_seed(0)
+x = torch.ones(3, 4, device="cuda")
+traced = torch.jit.trace(Gate().to("cuda"), (x,))
+print(f"{traced(x).sum().item():.5f}")
+model = nn.Linear(4, 2)
+scripted = torch.jit.script(model)
+print(f"{scripted(x).sum().item():.5f}")
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Idioms:
+    text: str
+    edits: dict[str, str]
+
+    @property
+    def mended(self) -> str:
+        text = self.text
+        for old, new in self.edits.items():
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        return text
+
+
+PROGRAMS = {
+    "objects": Idioms(
+        OBJECTS,
+        {
+            "self.x.to(device), self.y)": "self.x.to(device), self.y.to(device))",
+            "h=self.h.to(device))": "h=self.h.to(device), c=self.c.to(device))",
+            'torch.stack([s["y"] for s in samples])': 'torch.stack([s["y"] for s in samples]).to(DEVICE)',
+        },
+    ),
+    "calls": Idioms(
+        CALLS,
+        {
+            "mask(scores.size(-1)), 0": "mask(scores.size(-1)).to(scores.device), 0",
+            "torch.eye(4)": "torch.eye(4, device=device)",
+            "generator=generator)": "generator=generator, device=device)",
+            "torch.rand(4), ": "torch.rand(4, device=device), ",
+            "    return tensor\n": "    return tensor.to(where)\n",
+        },
+    ),
+    "script": Idioms(
+        SCRIPT,
+        {
+            "torch.arange(x.size(0))": "torch.arange(x.size(0), device=x.device)",
+            "model = nn.Linear(4, 2)": 'model = nn.Linear(4, 2).to("cuda:0")',
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_edits_of_an_author(program, tmp_path, name):
+    idioms = PROGRAMS[name]
+    path = tmp_path / "train.py"
+    path.write_text(idioms.text)
+    result = program.run(LOCUS, "fix", "--apply", str(path), cwd=tmp_path, deadline=120)
+    assert path.read_text() == idioms.mended, result.describe()
+    assert result.code == 0, result.describe()
+    tags = {line.split()[0] for line in result.stderr.splitlines() if " LOC" in line}
+    assert tags <= {"verified", "mended"}, result.stderr
+    assert result.stdout == program.run(path, simulate=1, deadline=60).ok().stdout
