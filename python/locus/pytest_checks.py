@@ -25,6 +25,7 @@ POLICIES = ("collect", "raise", "warn", "move")
 _WIDTH = 100
 _pending = pytest.StashKey[str]()
 _found = pytest.StashKey[list]()
+_refused = pytest.StashKey[str]()
 
 
 class ReportSoFar:
@@ -70,7 +71,7 @@ class Checks:
         self.report_path = options.locus_report
         if self.report_path:
             _check_report_path(self.report_path)
-        self.is_worker = hasattr(config, "workerinput")
+        self._config = config
         self.session: Any = None
         self.folder = tempfile.mkdtemp(prefix="locus-pytest-")
         self.news = children.News(self.folder)
@@ -84,6 +85,11 @@ class Checks:
         from locus import _startup
 
         _startup.activate_with_torch(self.machine, then=self._start)
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this is a process of xdist's, which says so only when the options have been read."""
+        return hasattr(self._config, "workerinput")
 
     def _start(self) -> None:
         from locus.session import Session
@@ -147,7 +153,13 @@ class Checks:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            _check_marker(item)
+            try:
+                _check_marker(item)
+            except pytest.UsageError as error:
+                if not self.is_worker:
+                    raise
+                item.stash[_refused] = str(error)  # xdist takes an error here for a crash
+                continue
             needed = _argument(item, "devices", 0)
             if needed > self.machine.devices:
                 reason = f"needs {needed} devices; run with --locus-devices {needed}"
@@ -155,6 +167,8 @@ class Checks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        if _refused in item.stash:
+            pytest.fail(item.stash[_refused], pytrace=False)
         if self.session is not None:
             policy = _argument(item, "policy", "collect")
             self._take_late()

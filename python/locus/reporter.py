@@ -4,12 +4,15 @@ becomes of it. Also puts in place, once a process, all that a watched program ne
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import signal
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from locus._load import load_bridge
@@ -65,10 +68,31 @@ def report(raw: dict[str, Any]) -> tuple[bool, str]:
     if tracing is not None:
         torch._C._set_tracing_state(None)
     try:
-        return _report(raw, sys._getframe().f_back)  # no frame on autograd's own threads
+        with _uninterrupted():
+            return _report(raw, sys._getframe().f_back)  # no frame on autograd's own threads
     finally:
         if tracing is not None:
             torch._C._set_tracing_state(tracing)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until a finding is told: else the one at hand would be lost."""
+    held: dict[int, Any] = {}
+    came: list[tuple[int, Any]] = []
+    if threading.current_thread() is threading.main_thread():  # only there do handlers run
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                held[number] = handler
+                signal.signal(number, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number, frame in came[:1]:
+            held[number](number, frame)
 
 
 def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str]:

@@ -71,6 +71,30 @@ def test_no_mistake_and_an_ending(program, ending, code):
     assert result.code == code and result.stderr.count("no placement mistakes") == 1, result.describe()
 
 
+@pytest.mark.parametrize("number, code", [("SIGINT", 130), ("SIGTERM", -15)])
+def test_a_signal_while_a_finding_is_explained(program, number, code):
+    text = f"""
+import os, signal, sys, threading, torch
+sys.setswitchinterval(1e-5)
+def watch():
+    while True:
+        frame = sys._current_frames()[threading.main_thread().ident]
+        while frame is not None:
+            if frame.f_code.co_name == "build_case":
+                print("while it is explained", flush=True)
+                return os.kill(os.getpid(), signal.{number})
+            frame = frame.f_back
+watcher = threading.Thread(target=watch, daemon=True)
+watcher.start()
+{MISTAKE}
+watcher.join()
+"""
+    result = check(program, text)
+    assert result.code == code, result.describe()
+    assert result.stdout == "while it is explained\n", result.describe()
+    assert result.stderr.count("error[LOC004]") == 1 and "1 finding (1 error)" in result.stderr, result.describe()
+
+
 def test_a_program_has_its_own_handler(program):
     text = """
 import os, signal, torch
