@@ -6,6 +6,7 @@ Only names that are bound there before that line; a literal such as "cuda:0" whe
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import types
 from typing import Any
@@ -139,13 +140,24 @@ def _from_parameters(file: source.Source, scope: ast.AST, device: str, frames: l
     for frame in frames:
         for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
             for module in value.modules() if values.is_module(value) else ():
-                code = vars(type(module)).get(getattr(scope, "name", ""))
-                if type(module).__name__ != holder.name or not isinstance(code, types.FunctionType):
+                method = _written(vars(type(module)).get(getattr(scope, "name", "")))
+                if type(module).__name__ != holder.name or method is None:
                     continue
                 found = {str(parameter.device) for parameter in module.parameters()}
-                own = code.__code__.co_filename == file.file and found == {device}
+                own = method.__code__.co_filename == file.file and found == {device}
                 return f"next({arguments[0].arg}.parameters()).device" if own else ""
     return ""
+
+
+def _written(method: Any) -> types.FunctionType | None:
+    """The function that stands in the class, behind a property and decorators that keep what they wrap."""
+    if isinstance(method, property):
+        method = method.fget
+    elif isinstance(method, functools.cached_property):
+        method = method.func
+    while isinstance(method, types.FunctionType) and "__wrapped__" in vars(method):
+        method = vars(method)["__wrapped__"]
+    return method if isinstance(method, types.FunctionType) else None
 
 
 def _has_attribute(file: source.Source, scope: ast.AST, text: str) -> bool:

@@ -114,8 +114,23 @@ class Gate(nn.Module):
         return self.left(x) * (places + 1)
 
 
+class Causal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    @property
+    def mask(self):
+        return torch.tril(torch.ones(4, 4))
+
+    def forward(self, x):
+        return x @ (self.weight * self.mask)
+
+
 torch.manual_seed(0)
 x = torch.ones(3, 4, device="cuda")
+causal = Causal().to("cuda")
+print(causal(x).sum().item())
 traced = torch.jit.trace(Gate().to("cuda"), (x,))
 print(f"{traced(x).sum().item():.5f}")
 model = nn.Linear(4, 2)
@@ -161,6 +176,7 @@ PROGRAMS = {
         SCRIPT,
         {
             "torch.arange(x.size(0))": "torch.arange(x.size(0), device=x.device)",
+            "tril(torch.ones(4, 4))": "tril(torch.ones(4, 4, device=next(self.parameters()).device))",
             "model = nn.Linear(4, 2)": 'model = nn.Linear(4, 2).to("cuda:0")',
         },
     ),
