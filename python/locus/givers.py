@@ -148,7 +148,8 @@ def _packed_device(pack: Any, unpack: Any) -> str:
     """`where` of `where, tensor = packed`, where the first hook gave `tensor.device, tensor.cpu()`."""
     packed = _returned(pack)[-1:] if pack is not None else []
     parts = packed[0].elts if packed and isinstance(packed[0], ast.Tuple) else []
-    number = next((n for n, part in enumerate(parts) if isinstance(part, ast.Attribute) and part.attr == "device"), None)
+    devices = [n for n, part in enumerate(parts) if isinstance(part, ast.Attribute) and part.attr == "device"]
+    number = devices[0] if devices else None
     given = getattr(getattr(unpack, "args", None), "args", [])
     if number is None or not given:
         return ""

@@ -33,7 +33,7 @@ def of_forgotten(owner: Any, attribute: str, device: str) -> Cause | None:
 
 
 def _given_unmoved(file: source.Source, method: ast.FunctionDef, attribute: str) -> Cause | None:
-    """`Batch(self.x.to(device), self.y)`, `replace(self, x=self.x.to(device))`: a new object, with one part as it was."""
+    """`Batch(self.x.to(device), self.y)`, `replace(self, x=self.x.to(device))`: a new object, one part as it was."""
     mine = f"{bindings.self_name(method)}.{attribute}"
     for node in ast.walk(method):
         if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Call):

@@ -383,8 +383,9 @@ def test_it_costs_nothing_without_the_option(project):
 
 
 def test_a_fresh_process_with_xdist(project):
-    (project / "tests" / "test_odd.py").write_text("import pytest\n@pytest.mark.locus(odd=1)\ndef test_odd():\n    pass\n")
+    odd = "import pytest\n@pytest.mark.locus(odd=1)\ndef test_odd():\n    pass\n"
+    (project / "tests" / "test_odd.py").write_text(odd)
     result = start(project, "--locus", "-n", "1", "-W", "error::pytest.PytestAssertRewriteWarning")
-    assert "test_odd.py::test_odd: @pytest.mark.locus: odd= is not known" in result.stdout, result.stdout + result.stderr
+    assert "test_odd: @pytest.mark.locus: odd= is not known" in result.stdout, result.stdout + result.stderr
     assert outcomes(result.stdout) == EXPECTED | {"test_odd": "ERROR"}, result.stdout + result.stderr
     assert "locus: 3 findings in 7 tests" in result.stdout and "rewritten" not in result.stdout, result.stdout

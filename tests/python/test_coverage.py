@@ -1,4 +1,4 @@
-"""What was not run is told in two ways: Python 3.11's own counts, and sys.monitoring from 3.12 on. Both say the same."""
+"""What has run is known in two ways: Python 3.11's own counts, and sys.monitoring from 3.12 on. Both say the same."""
 
 import importlib.util
 import os
