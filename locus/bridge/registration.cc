@@ -246,7 +246,9 @@ int install_kernels() {
     const bool composite = op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
                            op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) ||
                            op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
-    const bool in_one_piece = kInOnePiece.count(full) != 0 || full.compare(0, 9, "_foreach_") == 0;
+    // Where PyTorch takes it apart above autograd (ldexp in 2.6), the parts have the gradient.
+    const bool above_autograd = op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
+    const bool in_one_piece = (kInOnePiece.count(full) != 0 && !above_autograd) || full.compare(0, 9, "_foreach_") == 0;
     if (on_cuda && !on_cpu && !composite) {
       aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
       kinds()[full] = "refused";

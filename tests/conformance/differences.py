@@ -97,5 +97,19 @@ WORDS = [
 ]
 """Where both raise, in other words."""
 
-if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14):
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
+SAME_WORDS = TORCH >= (2, 11)
+"""PyTorch's own words for operands on two devices were others before."""
+
+if TORCH >= (2, 14):
     WORDS.append(Case("made", "torch._scaled_mm_v2", "wrapper_CUDA_", "PyTorch 2.14 gave its wrapper another name"))
+if TORCH < (2, 7):
+    DIFFERENCES.append(
+        Difference(
+            "nanmean", "missing kernel for cuda", "PyTorch 2.6 calls one kernel by its name, past the dispatcher"
+        )
+    )
+    by_itself = "PyTorch 2.6 compares its operands' devices itself, 2.11 leaves that to the iterator"
+    VERDICTS += [Case(kind, "hypot", "", by_itself) for kind in ("made", "call", "inplace", "out", "backward")]
+    VERDICTS.append(Case("made", "nn.functional.cosine_similarity", "", "PyTorch 2.6 has another formula"))
+    VERDICTS.append(Case("call", "__rmod__", "", "divides by zero, which the CPU refuses and a card does not"))

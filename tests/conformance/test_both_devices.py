@@ -43,7 +43,7 @@ def gradients_of(result, *inputs):
 @on_both
 def test_fused_optimizers(device):
     found = []
-    for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad):
+    for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD):
         module = nn.Linear(4, 3).to(device)
         optimizer = kind(module.parameters(), lr=0.01, fused=True)
         for _ in range(3):
@@ -251,8 +251,10 @@ def test_sparse_arithmetic(device):
         coo.to_sparse_csc(), dense.to_sparse_bsr((2, 2)), coo.t().coalesce(), (coo + coo).coalesce(), coo[1],
         torch.sparse.sum(coo, 0), torch.sparse.softmax(coo, 1), torch.sparse.addmm(dense, coo, dense), coo.sqrt(),
         torch.sparse.mm(coo, coo), torch.cat([coo, coo]).coalesce(), dense.sparse_mask(coo), coo.norm(), csr @ dense,
-        csr.matmul(dense[0]), csr + csr, csr.sum(), torch.addmm(dense, csr, dense), csr.relu(),
+        csr.matmul(dense[0]), csr.sum(), torch.addmm(dense, csr, dense), csr.relu(),
     ]  # fmt: skip
+    if torch.backends.mkl.is_available():
+        found.append(csr + csr)
     table, bag = nn.Embedding(6, 3, sparse=True).to(device), nn.EmbeddingBag(6, 3, sparse=True, mode="sum").to(device)
     both = [*table.parameters(), *bag.parameters()]
     for optimizer in (torch.optim.SparseAdam(both), torch.optim.Adagrad(both), torch.optim.SGD(both, lr=0.1)):
