@@ -4,8 +4,10 @@ own part of one sequence. A simulated generator has no offset; a state for each 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
+from typing import Any
 
 import torch
 
@@ -26,9 +28,7 @@ class OffsetState:
         """What the generator is set to."""
         if not int(self._offset):
             return self._start
-        seen = bytes(self._start.numpy()) + int(self._offset).to_bytes(8, "little", signed=True)
-        seed = int.from_bytes(hashlib.blake2b(seen, digest_size=8).digest(), "little") >> 1
-        return torch.Generator("cpu").manual_seed(seed).get_state()
+        return _state_of(bytes(self._start.numpy()) + int(self._offset).to_bytes(8, "little", signed=True))
 
     @property
     def offset(self) -> torch.Tensor:
@@ -49,8 +49,41 @@ class OffsetState:
         self._start, self._offset = torch.Generator("cpu").manual_seed(int(seed)).get_state(), self._offset * 0
 
 
+class _Device:
+    """torch.cuda for a PyTorch that has the seed and the offset in one tensor of 16 bytes (2.6)."""
+
+    def __init__(self, module: Any):
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def set_rng_state(self, seed_and_offset: torch.Tensor) -> None:
+        """As on a card, whose generator takes such a state."""
+        self._module.set_rng_state(_state_of(bytes(seed_and_offset.numpy())))
+
+
+def _seed_of(seen: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(seen, digest_size=8).digest(), "little") >> 1
+
+
+def _state_of(seen: bytes) -> torch.Tensor:
+    return torch.Generator("cpu").manual_seed(_seed_of(seen)).get_state()
+
+
 def install() -> None:
-    """Puts it in the place of the card's, where this PyTorch has that."""
-    module = sys.modules[_MODULE]
+    """Puts it in the place of the card's."""
+    module: Any = sys.modules[_MODULE]
     if hasattr(module, "_PhiloxState"):
         module._PhiloxState = OffsetState
+        return
+    original = module.OffsetBasedRNGTracker.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        for name, state in list(self.rng_states.items()):
+            self.set_seed(name, _seed_of(bytes(state.numpy())))
+        self._device_handle = _Device(self._device_handle)
+
+    module.OffsetBasedRNGTracker.__init__ = __init__
