@@ -64,10 +64,28 @@ class Blame {
           std::any_of(all.begin(), all.end(), [&](const Finding& other) { return same_cause(other, finding); });
       if (!known) all.push_back(std::move(finding));
     }
+    drop_fellows(all);
     return all;
   }
 
  private:
+  /// Elements of one list of tensors for which there is nothing to mend of their own, beside one for which there is.
+  static void drop_fellows(std::vector<Finding>& all) {
+    const auto argument = [](const Finding& finding) -> std::string {
+      for (const Operand& o : finding.operands) {
+        if (o.culprit) return o.argument;
+      }
+      return "";
+    };
+    const std::vector<Finding> found = all;
+    std::erase_if(all, [&](const Finding& finding) {
+      return finding.fixes.empty() && std::any_of(found.begin(), found.end(), [&](const Finding& other) {
+               return !other.fixes.empty() && other.code == finding.code && argument(other) == argument(finding) &&
+                      other.culprit.device == finding.culprit.device;
+             });
+    });
+  }
+
   Finding explain(std::size_t culprit) {
     finding_ = Finding{};
     finding_.operands = case_.operands;
@@ -258,7 +276,7 @@ class Blame {
     if (o.kind == "optimizer-state") return Code::kOptimizerState;
     if (o.kind == "loss-weight") return Code::kLossWeight;
     if (case_.replica && two_cards) return Code::kReplicaPinned;
-    if (o.kind == "plain-container") return Code::kPlainContainer;
+    if (o.kind == "plain-container") return keeps_result(o) ? Code::kCache : Code::kPlainContainer;
     if (o.kind == "plain-attribute") return made_outside_init(o) ? Code::kCache : Code::kPlainAttribute;
     if (o.kind == "cached") return Code::kCache;
     if (o.kind == "function-context" && is_made_by_default(o)) return Code::kDefaultDevice;
@@ -292,6 +310,13 @@ class Blame {
     const std::string name = dot == std::string::npos ? function : function.substr(dot + 1);
     const bool is_method = dot != std::string::npos;
     return is_method && name != "__init__" && name != "__post_init__";
+  }
+
+  /// A tensor in a container that is neither a parameter nor part of a layer, and was not made with the module.
+  static bool keeps_result(const Operand& o) {
+    const Step* placed = placing_step(o);
+    const bool by_layer = placed != nullptr && !placed->op.empty() && placed->op[0] >= 'A' && placed->op[0] <= 'Z';
+    return !o.requires_grad && !by_layer && made_outside_init(o);
   }
 
   void set(Code code) {

@@ -8,7 +8,7 @@ namespace {
 
 struct Row {
   Code code;
-  std::array<std::string_view, 3> edits;
+  std::array<std::string_view, 4> edits;
 };
 
 constexpr Row kRows[] = {
@@ -16,7 +16,7 @@ constexpr Row kRows[] = {
     {Code::kPlainContainer, {"module_list", "factory_device", "move_at_use"}},
     {Code::kPlainAttribute, {"register_buffer", "factory_device", "move_at_use"}},
     {Code::kReplicaPinned, {"register_buffer", "factory_device", "move_at_use"}},
-    {Code::kCache, {"factory_device", "move_at_use", "register_buffer"}},
+    {Code::kCache, {"move_cached", "factory_device", "move_at_use", "register_buffer"}},
     {Code::kToNotAssigned, {"assign_to"}},
     {Code::kBatchNotMoved, {"move_batch", "move_at_use", "factory_device"}},
     {Code::kInconsistentSource, {"move_batch", "move_at_use", "factory_device"}},

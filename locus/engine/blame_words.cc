@@ -47,6 +47,13 @@ std::string placed_clause(const Operand& o) {
   return "";
 }
 
+/// "`x` was computed with `net.layers[0].weight`, which": for a value that layers gave.
+std::string computed_clause(const Operand& o) {
+  const bool computed = !o.history.empty() && o.history.back().action == "computed";
+  if (!computed || o.is_leaf || o.expression.empty() || o.name.empty()) return "";
+  return fmt::format("`{}` was computed with a layer that was left behind: ", o.expression);
+}
+
 std::string devices_list(const std::vector<Operand>& operands, const std::string& home) {
   std::vector<std::string> seen;
   for (const Operand& o : operands) {
@@ -119,19 +126,21 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
       return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, o.kind, owner_name, owner_class,
                          expected);
     case Code::kPlainContainer:
-      return fmt::format("{} is in a plain {} of {}{}; {} moves registered modules and parameters only", name,
-                         owner.container.empty() ? "container" : owner.container, owner_name, owner_class,
+      return fmt::format("{}{} is in a plain {} of {}{}; {} moves registered modules and parameters only",
+                         computed_clause(o), name, owner.container.empty() ? "container" : owner.container, owner_name, owner_class,
                          owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
     case Code::kPlainAttribute:
       return fmt::format("{} is a plain attribute of {}{}; {} moves parameters and buffers only", name, owner_name,
                          owner_class, owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
-    case Code::kCache:
+    case Code::kCache: {
+      std::string placed = placed_clause(o);  // ", made by ones() at train.py:12,"
+      if (!placed.empty()) placed = " (" + placed.substr(2, placed.size() - 3) + ")";
       if (!o.owner.has_value()) {
-        return fmt::format("{} was made on {} and kept{}; this call is on {}", name, o.device,
-                           origin.empty() ? "" : " (" + origin + ")", expected);
+        return fmt::format("{} was made on {} and kept{}; this call is on {}", name, o.device, placed, expected);
       }
       return fmt::format("{} was put into {}{} on {} and kept{}; this call is on {}", name, owner_name, owner_class,
-                         o.device, origin.empty() ? "" : " (" + origin + ")", expected);
+                         o.device, placed, expected);
+    }
     case Code::kToNotAssigned:
       return fmt::format("{}.to() gives a moved copy and leaves {} where it was; the result was not kept", name, name);
     case Code::kBatchNotMoved:

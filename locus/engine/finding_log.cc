@@ -41,6 +41,34 @@ auto report_order(const Finding& finding) {
                   finding.culprit.name, finding.culprit.expression);
 }
 
+/// One edit mends one cause, wherever the findings that ask for it were met; empty where there is no edit.
+std::string edit_key(const Finding& finding) {
+  if (finding.fixes.empty()) return "";
+  const Fix& fix = finding.fixes.front();
+  std::string key = finding.code;
+  for (const std::string& part : {std::string("edit"), fix.file, std::to_string(fix.line), fix.new_text}) {
+    key += '\0';
+    key += part;
+  }
+  return key;
+}
+
+/// The operators inside one call of a library's function that got the same tensor; empty where there is no such call.
+std::string call_key(const Finding& finding) {
+  if (finding.uses.empty() || !finding.uses.front().library || culprit_label(finding).empty()) return "";
+  const Location& at = finding.uses.front().at;
+  const auto placed = std::find_if(finding.history.rbegin(), finding.history.rend(),
+                                   [](const Step& step) { return step.action != "computed"; });
+  std::string key = finding.code;
+  for (const std::string& part :
+       {std::string("call"), at.file, std::to_string(at.line), std::to_string(at.column), std::to_string(at.end_column),
+        culprit_label(finding), placed == finding.history.rend() ? "" : std::to_string(placed->at.line)}) {
+    key += '\0';
+    key += part;
+  }
+  return key;
+}
+
 }  // namespace
 
 std::string root_cause(const Finding& finding) {
@@ -125,9 +153,13 @@ void FindingLog::add(Finding finding, std::uint64_t key) {
   }
   finding.count = std::max({finding.count, in_uses, std::int64_t{1}});
   const std::string root = root_cause(finding);
+  const std::string others[] = {edit_key(finding), call_key(finding)};
 
   const std::lock_guard lock(state_->mutex);
-  const auto known = state_->by_root.find(root);
+  auto known = state_->by_root.find(root);
+  for (const std::string& other : others) {
+    if (known == state_->by_root.end() && !other.empty()) known = state_->by_root.find(other);
+  }
   if (known == state_->by_root.end() && state_->groups.size() >= kMaxFindings) {
     state_->dropped += finding.count;
     return;
@@ -138,6 +170,9 @@ void FindingLog::add(Finding finding, std::uint64_t key) {
   if (known == state_->by_root.end()) {
     index = state_->groups.size();
     state_->by_root.emplace(root, index);
+    for (const std::string& other : others) {
+      if (!other.empty()) state_->by_root.emplace(other, index);
+    }
     state_->groups.push_back({std::move(finding), {}});
   } else {
     index = known->second;

@@ -43,6 +43,16 @@ def method_of(cls: type, name: str) -> types.FunctionType | None:
     return None
 
 
+def field_argument(call: ast.Call, cls: Any, field: str) -> ast.AST | None:
+    """What a call of a dataclass or a named tuple gives for one of its fields."""
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == field), None)
+    if named is not None or not isinstance(cls, type) or any(isinstance(a, ast.Starred) for a in call.args):
+        return named if isinstance(cls, type) else None
+    fields = list(getattr(cls, "__dataclass_fields__", None) or getattr(cls, "_fields", ()))
+    place = fields.index(field) if field in fields else len(call.args)
+    return call.args[place] if place < len(call.args) else None
+
+
 def _is_static(method: ast.AST) -> bool:
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in getattr(method, "decorator_list", ()))
 
@@ -91,6 +101,17 @@ def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) 
     if given.vararg is not None and given.vararg.arg == name and call.args:
         return ast.copy_location(ast.Tuple(list(call.args), ast.Load()), call)
     return None
+
+
+def place_in_star(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> int | None:
+    """Which element of `values` in f(x, *values) goes to a parameter."""
+    star = next((n for n, argument in enumerate(call.args) if isinstance(argument, ast.Starred)), None)
+    names = [argument.arg for argument in [*scope.args.posonlyargs, *scope.args.args]]
+    if star is None or name not in names or any(keyword.arg == name for keyword in call.keywords):
+        return None
+    bound = isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope)
+    place = names.index(name) - bound - star
+    return place if place >= 0 else None
 
 
 def holds(loop: Any, line: int) -> bool:

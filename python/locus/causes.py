@@ -43,7 +43,7 @@ def of_value(
     if link is None and only_sure:
         return None
     if link is None:
-        link = next((link for link in links if _moves_nearby(link)), None)
+        link = next((link for link in links if _moves_nearby(link) and not _is_made_there(link, links)), None)
     if link is None and is_batch:
         link = _unpacking(links)
     if link is None:
@@ -279,6 +279,12 @@ def _moves_nearby(link: trails.Link) -> bool:
         if bindings.is_move(value) and _moves_tensor(value) and not _is_bound_by(other, link.target):
             return True
     return False
+
+
+def _is_made_there(link: trails.Link, links: list[trails.Link]) -> bool:
+    """`return reward`, of what the same function made out of nothing: the call that made it is to be mended."""
+    is_name = link.how in ("assign", "return") and isinstance(link.node, ast.Name)
+    return is_name and any(each.how == "made" and each.context.scope is link.context.scope for each in links)
 
 
 def _is_bound_by(statement: ast.stmt, target: ast.AST | None) -> bool:

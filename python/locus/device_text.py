@@ -80,8 +80,14 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
 
 
 def function_of(file: source.Source, node: ast.AST) -> ast.AST:
-    """The function around a node, or the module."""
-    return next((a for a in file.ancestors(node) if isinstance(a, source.Function)), file.tree)
+    """The function that runs a node, or the module: a default and a decorator are run by what is around theirs."""
+    inside = node
+    for around in file.ancestors(node):
+        if isinstance(around, source.Function) and not isinstance(inside, ast.arguments):
+            if inside not in getattr(around, "decorator_list", ()):
+                return around
+        inside = around
+    return file.tree
 
 
 def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> types.FrameType | None:

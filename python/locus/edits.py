@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from locus import batches, device_text, expressions, histories, names, places, rewriting, source, values
+from locus import batches, caches, device_text, expressions, histories, names, places, rewriting, source, values
 from locus.module_edits import module_list, move_module, move_root, optimizer_state, register_buffer, scopes
 from locus.rewriting import (
     add_argument,
@@ -366,6 +366,9 @@ def _gathered(node: ast.AST | None) -> ast.AST | None:
 def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
     """The call that made the tensor: from its history, else the expression itself, else the variable's assignment."""
     makers = rewriting.FACTORIES | rewriting.WITHOUT_DEVICE
+    placed = next((step for step in reversed(request.steps) if step.facts["action"] != "computed"), None)
+    if placed is not None and placed.facts["action"] == "moved" and placed.facts["explicit"]:
+        return None, None  # where it was made says nothing: it was put where it is later
     for step in request.steps:
         made = step.call is not None and step.facts["action"] in ("created", "foreign")
         if made and histories.called_name(step.call) in makers:
@@ -397,5 +400,6 @@ _MAKERS: dict[str, Callable[[Request], Edit | None]] = {
     for make in (
         register_buffer, module_list, factory_device, assign_to, move_at_use, move_batch, move_module, move_weight,
         map_location, handoff, move_index, cpu_lengths, generator_device, cpu_numpy, synchronize, optimizer_state,
+        caches.move_cached,
     )
 }  # fmt: skip

@@ -134,6 +134,28 @@ def _is_on(value: Any, device: str) -> bool:
     return values.is_tensor(value) and str(value.device) == device
 
 
+def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tuple[ast.AST, Any]]:
+    """The tensors on `device` that stand in an expression of plain arithmetic, where there are several: `a` and `b` of
+    2 * a * (1 - b[t]). Each of them is elsewhere than it should be; numbers and 0-dim tensors may be anywhere.
+    """
+    found: dict[int, tuple[ast.AST, Any]] = {}
+
+    def visit(part: ast.AST) -> None:
+        if isinstance(part, (ast.BinOp, ast.UnaryOp)):
+            for inner in (part.left, part.right) if isinstance(part, ast.BinOp) else (part.operand,):
+                visit(inner)
+            return
+        while isinstance(part, ast.Subscript) and not values.is_tensor(values.evaluate(part, frame)):
+            part = part.value
+        value = values.evaluate(part, frame)
+        if _is_on(value, device) and value.dim() > 0:
+            found.setdefault(values.storage_key(value), (part, value))
+
+    if isinstance(node, ast.BinOp):
+        visit(node)
+    return list(found.values()) if len(found) > 1 and 0 not in found else []
+
+
 def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
     """The one tensor on `device` that an expression is computed from, or None: `self.queue` of self.queue.clone()."""
     found: dict[int, Any] = {}

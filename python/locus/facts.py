@@ -7,7 +7,7 @@ keeps no tensor, and never raises: where something is not known, the case says l
 from __future__ import annotations
 
 import ast
-import contextlib
+import collections
 import os
 import types
 from typing import Any
@@ -15,14 +15,17 @@ from typing import Any
 import torch
 
 from locus import (
+    caches,
     causes,
     edits,
     expressions,
     givers,
     histories,
+    left_layers,
     left_modules,
     movers,
     names,
+    operands,
     owners,
     places,
     source,
@@ -92,12 +95,13 @@ class _Case:
         self.raw, self.case, self.frames = raw, case, frames
         self.operands: list[dict[str, Any]] = [dict(operand) for operand in raw.get("operands") or []]  # ours to change
         self.users = places.user_frames(frames)
+        self.given: trails.Link | None = None
 
     def fill(self) -> None:
         self.attempt("place", self.fill_place)
         self.attempt("forward", self.fill_forward)
         for operand in self.operands:
-            self.case["operands"].append(_plain_operand(operand))
+            self.case["operands"].append(operands.plain(operand))
         self.attempt("operands", self.fill_operands)
 
     def attempt(self, what: str, step: Any, *arguments: Any) -> Any:
@@ -125,13 +129,18 @@ class _Case:
             self.case["library"] = places.frame_location(self.frames[0])
 
     def find_home(self) -> str:
-        """The device of the module whose method runs, where it is on one device only."""
+        """The device of the module whose method runs, where it is on one card only; else where the function's other
+        arguments are, if most of them are on one."""
         for frame in self.users[:1]:
             code = frame.f_code
-            owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount and code.co_varnames else None
-            if values.is_module(owner):
-                devices = {str(parameter.device) for parameter in owner.parameters()}
-                return devices.pop() if len(devices) == 1 else ""
+            given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
+            if given and values.is_module(given[0]):
+                devices = {str(parameter.device) for parameter in given[0].parameters()}
+                if len(devices) == 1 and "cpu" not in devices:
+                    return devices.pop()
+            votes = collections.Counter(str(value.device) for value in given if values.is_tensor(value))
+            device, count = next(iter(votes.most_common(1)), ("", 0))
+            return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
         return ""
 
     def fill_forward(self) -> None:
@@ -151,8 +160,9 @@ class _Case:
                 if nameless and (facts["odd"] or not isinstance(tensors[number], torch.nn.Parameter)):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
                     if nodes[number] is not None and tensors[number] is not self.operands[number]["tensor"]:
-                        facts.update(_read(tensors[number]))
+                        facts.update(operands.read(tensors[number]))
                     self.operands[number]["tensor"] = tensors[number]
+            self.attempt("parts", self.split, use, nodes, tensors)
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
         # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
@@ -183,11 +193,69 @@ class _Case:
             self.attempt("edits", self.edit, number, use, nodes, found, match, known)
             histories_of[number] = known
             matched[number] = match
+            if use is not None and facts["kind"] in ("temporary", "variable", "batch") and facts["device"] == "cpu":
+                self.attempt("layers", self.find_layers, number, use, nodes, ways[number])
             if ways[number] is not None and not any(step["action"] != "computed" for step in facts["history"]):
                 self.attempt("made", self.add_made, facts, ways[number])
         for number in range(len(tensors)):
             self.attempt("cause", self.find_cause, number, use, nodes[number], ways[number], matched, histories_of)
+        if self.given is not None:
+            self.attempt("given", self.add_given, self.given, matched, histories_of)
         del tensors, named, ways
+
+    def split(self, use: expressions.Use, nodes: list[ast.AST | None], tensors: list[Any]) -> None:
+        """`a * b` of two tensors that are both elsewhere: each is an operand of its own, and the product is none."""
+        for number in range(len(tensors)):
+            facts, operand = self.case["operands"][number], self.operands[number]
+            others = {other["device"] for other in self.case["operands"]} - {"cpu", ""}
+            if self.case["kind"] != "operator" or facts["device"] != "cpu" or not others or facts["written"]:
+                continue
+            for node, tensor in expressions.leaves(nodes[number], use.frame, facts["device"]):
+                part = {**operand, "tensor": tensor, "odd": True}
+                self.operands.append(part)
+                self.case["operands"].append(operands.plain(part))
+                nodes.append(node)
+                tensors.append(tensor)
+                facts["rule"] = "free"
+
+    def find_layers(
+        self, number: int, use: expressions.Use, nodes: list[ast.AST | None], way: trails.Trail | None
+    ) -> None:
+        """A result of layers that their model's move did not reach: they are what is to be mended."""
+        facts, tensor = self.case["operands"][number], self.operands[number].get("tensor")
+        others = [n for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
+        steps = histories.history(tensor)
+        by_module = bool(steps) and steps[0].call is not None and histories.called_name(steps[0].call)[:1].isupper()
+        if not others or not by_module or any(step.facts["action"] in ("moved", "received") for step in steps):
+            return
+        found = left_layers.behind(tensor, self.frames, self.other_device(number, others))
+        if found is None:
+            return
+        parameter, match, known = found
+        facts["name"], facts["kind"] = match.name, match.kind
+        facts["owner"] = self.attempt("owner", owners.facts_of, match, parameter)
+        self.attempt("edits", self.edit, number, use, nodes, known, match, histories.history(parameter))
+        self.given = left_layers.given(way) or self.given
+
+    def add_given(self, link: trails.Link, matched: list[names.Match | None], steps: list[list[Any]]) -> None:
+        """What was given to layers that were left behind is on the CPU as well: it will not do when they are moved."""
+        tensor = values.evaluate(link.node, link.context.frame)
+        operand = {"tensor": tensor, "argument": "input", "odd": True}
+        facts, number = operands.plain(operand), len(self.operands)
+        self.operands.append(operand)
+        self.case["operands"].append(facts)
+        use = expressions.Use(link.context.frame, None)
+        facts["expression"] = use.file.flat(link.node)
+        known = histories.history(tensor)
+        facts["history"] = [step.facts for step in known]
+        found = names.find([tensor], self.frames, [])
+        match = found.best(0, facts["expression"])
+        self.name(facts, tensor, match, known)
+        matched.append(match)
+        steps.append(known)
+        self.edit(number, use, [*[None] * number, link.node], found, match, known)
+        way = self.follow(link.node, link.context.frame, facts["device"])
+        self.find_cause(number, use, link.node, way, matched, steps)
 
     def add_made(self, facts: dict[str, Any], way: trails.Trail) -> None:
         """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
@@ -246,6 +314,9 @@ class _Case:
             return
         if facts["kind"] == "optimizer-state":
             found = givers.of_state(facts["name"], self.users)
+            made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
+            if found is None and made is not None and givers.is_made_anew(made) and "factory_device" in facts["edits"]:
+                facts["cause"], facts["edits"]["at_cause"] = made.facts["at"], facts["edits"]["factory_device"]
             if found is not None:
                 facts["cause"] = found.place
                 if found.edit is not None:
@@ -273,7 +344,7 @@ class _Case:
                 found = movers.of_forgotten(*way.owners[0], device)
             if found is None and use is not None and node is not None:
                 found = causes.at_use(use, node, way, device, self.users)
-            if way is not None and found is None:
+            if way is not None and found is None and not operands.is_handed_over(facts, node):
                 sure = facts["device"] != "cpu"
                 found = causes.of_value(
                     facts,
@@ -331,9 +402,9 @@ class _Case:
             facts["name"], facts["kind"] = match.name, "batch" if received and loose else match.kind
             if isinstance(tensor, torch.Generator):
                 facts["kind"] = "generator"
-            if match.kind == "variable" and self.is_saved(match.name, match.frame):
+            if match.kind == "variable" and operands.is_saved(match.name, self.frames[match.frame]):
                 facts["kind"] = "function-context"
-            elif loose and facts["kind"] != "batch" and is_cached(steps, match.name):
+            elif loose and facts["kind"] != "batch" and caches.is_cached(steps, match.name):
                 facts["kind"] = "cached"
             return
         facts["kind"] = (
@@ -341,22 +412,9 @@ class _Case:
         )
         if steps and steps[-1].facts["action"] == "received":
             facts["kind"] = "batch"
-        elif is_cached(steps, ""):
+        elif caches.is_cached(steps, ""):
             facts["kind"] = "cached"
         facts["name"] = facts["expression"] or (steps[-1].text if steps else "")
-
-    def is_saved(self, name: str, frame_number: int) -> bool:
-        """Whether a variable was unpacked from ctx.saved_tensors."""
-        frame = self.frames[frame_number]
-        file = source.load(frame.f_code.co_filename)
-        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
-        for node in ast.walk(scope) if scope is not None else ():
-            if isinstance(node, ast.Assign) and (node.lineno <= (frame.f_lineno or 0)):
-                value = node.value.value if isinstance(node.value, ast.Subscript) else node.value
-                targets = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-                if name in targets and isinstance(value, ast.Attribute) and value.attr == "saved_tensors":
-                    return True
-        return False
 
     def edit(self, number: int, use: Any, nodes: list[Any], found: names.Names, match: Any, steps: list[Any]) -> None:
         facts = self.case["operands"][number]
@@ -384,51 +442,3 @@ class _Case:
         devices = [self.case["operands"][n]["device"] for n in others if self.case["operands"][n]["rule"] == "same"]
         devices = devices or [self.case["operands"][n]["device"] for n in others]
         return devices[0] if devices else self.case["device"]
-
-
-def is_cached(steps: list[Any], name: str) -> bool:
-    """Whether a tensor was kept from an earlier call: by lru_cache and its like, or in a dictionary that is a cache."""
-    for step in steps:
-        around = step.file.ancestors(step.node) if step.file is not None and step.node is not None else ()
-        scope = next((a for a in around if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
-        if scope is None:
-            continue
-        decorators = [ast.unparse(decorator) for decorator in scope.decorator_list]
-        if any("cache" in text or "memo" in text for text in decorators):
-            return True
-        root, bracket, _ = name.partition("[")
-        if bracket and ("cache" in root.lower() or "memo" in root.lower()):
-            return True
-    return False
-
-
-def _plain_operand(operand: dict[str, Any]) -> dict[str, Any]:
-    """What can be read off the tensor itself."""
-    tensor = operand.get("tensor")
-    facts: dict[str, Any] = {
-        "argument": operand.get("argument", ""), "position": operand.get("position", -1), "expression": None,
-        "name": "", "kind": "temporary", "device": "", "shape": [], "dtype": "", "zero_dim": False,
-        "written": bool(operand.get("written", False)), "requires_grad": False, "is_leaf": True,
-        "odd": bool(operand.get("odd", False)), "rule": operand.get("rule", "same"),
-        "owner": None, "history": [], "edits": {},
-    }  # fmt: skip
-    facts["device"] = str(operand.get("device", ""))  # of a tensor that is gone
-    return facts | _read(tensor)
-
-
-def _read(tensor: Any) -> dict[str, Any]:
-    facts = {}
-    for key, read in _READERS.items():
-        with contextlib.suppress(Exception):  # a tensor subclass may refuse anything
-            facts[key] = read(tensor)
-    return facts
-
-
-_READERS = {
-    "device": lambda tensor: str(tensor.device),
-    "shape": lambda tensor: [int(size) for size in tensor.shape],
-    "dtype": lambda tensor: str(tensor.dtype).removeprefix("torch."),
-    "zero_dim": lambda tensor: tensor.dim() == 0,
-    "requires_grad": lambda tensor: bool(tensor.requires_grad),
-    "is_leaf": lambda tensor: bool(tensor.is_leaf),
-}

@@ -115,6 +115,12 @@ def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
     return None
 
 
+def is_made_anew(step: histories.Step) -> bool:
+    """`torch.zeros(p.shape)`, not zeros_like(p): on the CPU wherever the parameter is, before and after it is moved."""
+    name = histories.called_name(step.call) if step.call is not None else ""
+    return name in rewriting.FACTORIES and not name.endswith("_like") and not step.facts["explicit"]
+
+
 def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.FrameType]) -> Cause | None:
     """The function that should have brought a saved tensor back: the second of saved_tensors_hooks(pack, unpack)."""
     if history:

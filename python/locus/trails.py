@@ -93,14 +93,15 @@ class Trail:
 
     # -- expressions
 
-    def _resolve(self, node: ast.AST | None, context: Context, depth: int, part: int | None = None) -> None:
-        """`part`: which element of the value flows on, where it is a tuple that is unpacked."""
+    def _resolve(self, node: ast.AST | None, context: Context, depth: int, part: int | str | None = None) -> None:
+        """`part`: which element of the value flows on, where it is a tuple that is unpacked; which field, where it is an
+        object that was made by a call of its class."""
         key = (id(node), id(context.scope))
         if node is None or depth > _MAX_DEPTH or len(self.links) >= _MAX_LINKS or key in self._seen:
             return
         self._seen.add(key)
         if isinstance(node, ast.Name):
-            self._resolve_name(node, context, depth + 1)
+            self._resolve_name(node, context, depth + 1, part)
         elif isinstance(node, ast.Attribute):
             self._resolve_attribute(node, context, depth + 1)
         elif isinstance(node, (ast.Subscript, ast.Starred, ast.Await, ast.NamedExpr, ast.UnaryOp)):
@@ -119,7 +120,7 @@ class Trail:
             self._resolve(node.elt, context, depth + 1)
         elif isinstance(node, ast.DictComp):
             self._resolve(node.value, context, depth + 1)
-        elif isinstance(node, (ast.Tuple, ast.List)) and part is not None and part < len(node.elts):
+        elif isinstance(node, (ast.Tuple, ast.List)) and isinstance(part, int) and part < len(node.elts):
             self._resolve(node.elts[part], context, depth + 1)
         elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             for element in self._likely(node.elts, context):
@@ -156,7 +157,7 @@ class Trail:
             return values.MISSING if owner is values.MISSING else values.get_attribute(owner, node.attr)
         return values.MISSING
 
-    def _resolve_name(self, node: ast.Name, context: Context, depth: int) -> None:
+    def _resolve_name(self, node: ast.Name, context: Context, depth: int, field: int | str | None = None) -> None:
         for inner in context.file.ancestors(node):
             if inner is context.scope or isinstance(inner, source.Function):
                 break
@@ -177,6 +178,7 @@ class Trail:
             moved = how != "loop" and method is None and bindings.is_move(value)
             self._add(Link(context, statement, value, how, target, moved))
             part = bindings.place_in(target, node.id)
+            part = field if part is None and isinstance(field, str) else part
             if isinstance(statement, ast.AugAssign):
                 self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
             elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
@@ -233,7 +235,8 @@ class Trail:
         if argument is None:
             return
         self._add(Link(outside, use.statement, argument, "argument"))
-        self._resolve(argument, outside, depth)
+        part = bindings.place_in_star(use.node, context.file, context.scope, name)
+        self._resolve(argument, outside, depth, part)
 
     def _resolve_attribute(self, node: ast.Attribute, context: Context, depth: int) -> None:
         owner = self.value(node.value, context)
@@ -263,7 +266,7 @@ class Trail:
         if len(self.links) == before or moves_itself:
             # A dataclass or named tuple, or an object that can be moved: whoever made it.
             stored = len(self.links)
-            self._resolve(node.value, context, depth)
+            self._resolve(node.value, context, depth, node.attr)
             bound = next((n for n in range(stored, len(self.links)) if self.links[n].how == "assign"), None)
             if moves_itself and bound is not None and not bindings.calls_mover(self.links[bound].node):
                 self.links[bound] = self.links[bound]._replace(lost=True)
@@ -281,7 +284,7 @@ class Trail:
 
     # -- calls
 
-    def _resolve_call(self, node: ast.Call, context: Context, depth: int, part: int | None = None) -> None:
+    def _resolve_call(self, node: ast.Call, context: Context, depth: int, part: int | str | None = None) -> None:
         name = histories.called_name(node)
         self._note_leader(node, context)
         called = self.value(node.func, context)
@@ -292,6 +295,10 @@ class Trail:
                 method = bindings.method_of(type(owner), node.func.attr)
                 if method is not None and self._enter(method, node, context, owner, depth, part):
                     return
+        given = bindings.field_argument(node, called, part) if isinstance(part, str) else None
+        if given is not None:
+            self._resolve(given, context, depth)
+            return
         if values.is_module(called):
             forward = bindings.method_of(type(called), "forward")
             if forward is not None and self._enter(forward, node, context, called, depth, part):
@@ -326,7 +333,7 @@ class Trail:
                 self.leaders.append((leader, expression, context))
 
     def _enter(
-        self, function: Any, call: ast.Call | None, context: Context, me: Any, depth: int, part: int | None = None
+        self, function: Any, call: ast.Call | None, context: Context, me: Any, depth: int, part: int | str | None = None
     ) -> bool:
         """Goes on at what a function of the program returns."""
         if isinstance(function, types.MethodType):
@@ -352,10 +359,10 @@ class Trail:
                 continue
             found = True
             at = Context(file, scope, None, statement.lineno, call, context, me)
-            if part is not None and isinstance(given, (ast.Tuple, ast.List)) and part < len(given.elts):
+            if isinstance(part, int) and isinstance(given, (ast.Tuple, ast.List)) and part < len(given.elts):
                 given = given.elts[part]
             self._add(Link(at, statement, given, "return", moved=bindings.is_move(given)))
-            self._resolve(given, at, depth)
+            self._resolve(given, at, depth, part if isinstance(part, str) else None)
         return found
 
     # -- frames and files

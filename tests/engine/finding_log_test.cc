@@ -63,6 +63,38 @@ TEST(FindingLog, MakesOneFindingOfALineThatHoldsManyTensors) {
   }
 }
 
+TEST(FindingLog, MakesOneFindingOfWhatOneEditMends) {
+  FindingLog log;
+  auto first = make(12, 41);
+  first.fixes = {{.file = "train.py", .line = 12, .old_text = "", .new_text = "x = x.to(device)"}};
+  auto again = first;
+  again.cause.end_column = 9;  // the loop, by its columns and by its name
+  log.add(first);
+  log.add(again);
+  auto other = again;
+  other.cause.end_column = 8;
+  other.fixes[0].new_text = "y = y.to(device)";
+  log.add(other);
+  EXPECT_EQ(log.findings().size(), 2u);
+}
+
+TEST(FindingLog, MakesOneFindingOfTheOperatorsInsideOneCall) {
+  FindingLog log;
+  auto first = make(12, 41);
+  first.uses[0].library = use_at(3464, "", "functional.py").at;
+  auto second = first;
+  second.cause.line = 41;
+  second.uses[0].op = "mul";
+  log.add(first);
+  log.add(second);
+  ASSERT_EQ(log.findings().size(), 1u);
+  EXPECT_EQ(log.findings()[0].uses.size(), 2u);
+  second.uses[0].library.reset();  // of the program's own: two lines to mend
+  second.uses[0].at.line = 42;
+  log.add(second);
+  EXPECT_EQ(log.findings().size(), 2u);
+}
+
 TEST(FindingLog, TakesTheExpressionWhenThereIsNoName) {
   FindingLog log;
   for (const char* expression : {"x", "y", "x"}) {

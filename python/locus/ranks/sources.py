@@ -184,3 +184,20 @@ def with_argument(place: Location | None, argument: str) -> dict[str, Any] | Non
 def _fits(place: Location, file: source.Source, node: ast.Call) -> bool:
     column = len(file.line(node.lineno).encode()[: node.col_offset].decode(errors="replace"))
     return place["column"] in (column, 0) or place["column"] == column
+
+
+def made_on_device(tensor: Any, device: str) -> tuple[dict[str, Any], Location] | None:
+    """The edit that makes a tensor on the rank's device in the first place, and where it is made."""
+    from locus import device_text, givers, histories, rewriting
+
+    made = next((step for step in histories.history(tensor) if step.facts["action"] == "created"), None)
+    if made is None or made.file is None or not givers.is_made_anew(made):
+        return None
+    frames = places.frames_here()
+    try:
+        words = device_text.write(made.file, made.call, device, places.user_frames(frames))
+    finally:
+        places.release_locals(frames)
+    # A number that is written down would be that of one rank.
+    edit = rewriting.device_argument(made.file, made.call, '"cuda"' if words.startswith('"') else words)
+    return None if edit is None else (edit, made.facts["at"])

@@ -1,0 +1,121 @@
+"""What a program keeps from one call to the next: by lru_cache and its like, or in a table that a function fills when
+it is asked for something new.
+
+Reads trees only. A cache is wrong not where it is made but where it is asked: whoever filled it was elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from locus import device_text, rewriting, source
+
+if TYPE_CHECKING:
+    from locus.edits import Request
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def is_cached(steps: list[Any], name: str) -> bool:
+    """Whether a tensor was kept from an earlier call."""
+    for step in steps:
+        around = step.file.ancestors(step.node) if step.file is not None and step.node is not None else ()
+        scope = next((a for a in around if isinstance(a, _FUNCTIONS)), None)
+        if scope is None:
+            continue
+        decorators = [ast.unparse(decorator) for decorator in scope.decorator_list]
+        if any("cache" in text or "memo" in text for text in decorators):
+            return True
+        root, bracket, _ = name.partition("[")
+        if bracket and ("cache" in root.lower() or "memo" in root.lower()):
+            return True
+    return not _is_made_by_default(steps) and next(_fillers(steps, name), None) is not None
+
+
+def _is_made_by_default(steps: list[Any]) -> bool:
+    """Whether the tensor would have been on the CPU at every call: then the call that made it is to be mended."""
+    placed = next((step.facts for step in reversed(steps) if step.facts["action"] != "computed"), None)
+    return placed is None or (placed["action"] == "created" and not placed["explicit"] and placed["device"] == "cpu")
+
+
+def move_cached(request: Request) -> source.Edit | None:
+    """`return _MASKS[n]` -> `return _MASKS[n].to(device)`, in the function that fills the table."""
+    for file, scope, text in _fillers(request.steps, request.facts["name"]):
+        given = [n.value for n in ast.walk(scope) if isinstance(n, ast.Return) and n.value is not None]
+        given = [node for node in given if isinstance(node, (ast.Subscript, ast.Name, ast.Attribute))]
+        if len(given) != 1 or _last_name(given[0]) != text:
+            continue
+        words = device_text.write(file, given[0], request.device, request.users)
+        if not words.startswith('"'):  # a device that is written down would be wrong for the next caller
+            return rewriting.append_call(file, given[0], f".to({words})")
+    return None
+
+
+def _fillers(steps: list[Any], name: str) -> Iterator[tuple[source.Source, ast.AST, str]]:
+    """The functions that look into the table that a tensor was found in, and put something there where it is new."""
+    text = _table(name)
+    files = {id(step.file): step.file for step in steps if step.file is not None}
+    for file in files.values() if text else ():
+        for scope in ast.walk(file.tree):
+            if not isinstance(scope, _FUNCTIONS) or scope.name == "__init__":
+                continue
+            is_filled = _fills_entry if "[" in name else _fills_slot
+            if is_filled(scope, text):
+                yield file, scope, text
+
+
+def _table(name: str) -> str:
+    """`_MASKS` of _MASKS[5], `tables` of config.tables["a"]: the last name before what is looked up."""
+    found = re.match(r"[\w.]*?(\w+)(?:\[.*\])?$", name)
+    return found[1] if found is not None else ""
+
+
+def _last_name(node: ast.AST) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _fills_entry(scope: ast.AST, text: str) -> bool:
+    stores = looks = False
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Subscript) and _last_name(node) == text:
+            stores = stores or isinstance(node.ctx, ast.Store)
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            looks = looks or _last_name(node.comparators[0]) == text
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _last_name(node.func.value) == text:
+            looks = looks or node.func.attr in ("get", "setdefault")
+            stores = stores or node.func.attr == "setdefault"
+        elif isinstance(node, ast.Try):
+            caught = [ast.unparse(handler.type) for handler in node.handlers if handler.type is not None]
+            looks = looks or any("KeyError" in each for each in caught)
+    return stores and looks
+
+
+def _fills_slot(scope: ast.AST, text: str) -> bool:
+    """`if _MASK is None: _MASK = …`, of a name that outlives the function."""
+    outlives = {name for node in ast.walk(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    for node in ast.walk(scope):
+        if not isinstance(node, ast.If) or not _asks_for(node.test, text):
+            continue
+        for inner in node.body:
+            targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
+            for target in targets:
+                kept = isinstance(target, ast.Attribute) or (isinstance(target, ast.Name) and target.id in outlives)
+                if kept and _last_name(target) == text:
+                    return True
+    return False
+
+
+def _asks_for(test: ast.AST, text: str) -> bool:
+    """`x is None`, `not hasattr(self, "x")`, `x is None or x.size(0) < n`."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is) and _last_name(node.left) == text:
+            return True
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("hasattr", "getattr") and len(node.args) > 1:
+            if isinstance(node.args[1], ast.Constant) and node.args[1].value == text:
+                return True
+    return False
