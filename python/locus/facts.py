@@ -245,11 +245,12 @@ class _Case:
         self.operands.append(operand)
         self.case["operands"].append(facts)
         use = expressions.Use(link.context.frame, None)
-        facts["expression"] = use.file.flat(link.node)
+        text = use.file.flat(link.node)
+        facts["expression"] = f"{text} (line {link.node.lineno})"  # not to be taken for one of the call's own
         known = histories.history(tensor)
         facts["history"] = [step.facts for step in known]
         found = names.find([tensor], self.frames, [])
-        match = found.best(0, facts["expression"])
+        match = found.best(0, text)
         self.name(facts, tensor, match, known)
         matched.append(match)
         steps.append(known)

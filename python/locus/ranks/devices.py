@@ -96,11 +96,11 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     use = findings.here(3)
     expression = _expression(use, tensors[0])
     facts = findings.operand(tensors[0], expression, "variable", True)
-    fix, cause = session.safely("an edit", sources.made_on_device, tensors[0], str(device)) or (None, None)
+    fix = session.safely("an edit", sources.made_on_device, tensors[0], str(device))
     session.add_finding(findings.make(
         "cpu-collective", f"{name}() of an NCCL group got a tensor on the CPU",
         f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only",
-        use, cause, op=name, operands=[facts], culprit=findings.culprit_of(facts, str(device)), fixes=[fix],
+        use, op=name, operands=[facts], culprit=findings.culprit_of(facts, str(device)), fixes=[fix],
         notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"],
         step=session.bridge.steps(),
     ))  # fmt: skip

@@ -186,8 +186,8 @@ def _fits(place: Location, file: source.Source, node: ast.Call) -> bool:
     return place["column"] in (column, 0) or place["column"] == column
 
 
-def made_on_device(tensor: Any, device: str) -> tuple[dict[str, Any], Location] | None:
-    """The edit that makes a tensor on the rank's device in the first place, and where it is made."""
+def made_on_device(tensor: Any, device: str) -> dict[str, Any] | None:
+    """The edit that makes a tensor on the rank's device in the first place."""
     from locus import device_text, givers, histories, rewriting
 
     made = next((step for step in histories.history(tensor) if step.facts["action"] == "created"), None)
@@ -199,5 +199,4 @@ def made_on_device(tensor: Any, device: str) -> tuple[dict[str, Any], Location] 
     finally:
         places.release_locals(frames)
     # A number that is written down would be that of one rank.
-    edit = rewriting.device_argument(made.file, made.call, '"cuda"' if words.startswith('"') else words)
-    return None if edit is None else (edit, made.facts["at"])
+    return rewriting.device_argument(made.file, made.call, '"cuda"' if words.startswith('"') else words)
