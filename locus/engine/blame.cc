@@ -71,11 +71,10 @@ class Blame {
  private:
   /// Elements of one list of tensors for which there is nothing to mend of their own, beside one for which there is.
   static void drop_fellows(std::vector<Finding>& all) {
-    const auto argument = [](const Finding& finding) -> std::string {
-      for (const Operand& o : finding.operands) {
-        if (o.culprit) return o.argument;
-      }
-      return "";
+    const auto argument = [](const Finding& finding) {
+      const auto& all = finding.operands;
+      const auto it = std::find_if(all.begin(), all.end(), [](const Operand& o) { return o.culprit; });
+      return it == all.end() ? std::string() : it->argument;
     };
     const std::vector<Finding> found = all;
     std::erase_if(all, [&](const Finding& finding) {
@@ -98,9 +97,10 @@ class Blame {
     return std::move(finding_);
   }
 
-  /// Weight and bias of one layer, two entries of one optimizer: one line mends both.
+  /// Weight and bias of one layer, two entries of one optimizer: one edit mends both. Two edits of a line are two.
   static bool same_cause(const Finding& a, const Finding& b) {
-    return a.code == b.code && a.cause.file == b.cause.file && a.cause.line == b.cause.line;
+    const bool one_edit = a.fixes.empty() || b.fixes.empty() || a.fixes == b.fixes;
+    return one_edit && a.code == b.code && a.cause.file == b.cause.file && a.cause.line == b.cause.line;
   }
 
   /// A nameless result of something that came from where another culprit came from: nothing of its own to mend.

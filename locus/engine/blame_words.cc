@@ -127,8 +127,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                          expected);
     case Code::kPlainContainer:
       return fmt::format("{}{} is in a plain {} of {}{}; {} moves registered modules and parameters only",
-                         computed_clause(o), name, owner.container.empty() ? "container" : owner.container, owner_name, owner_class,
-                         owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
+                         computed_clause(o), name, owner.container.empty() ? "container" : owner.container, owner_name,
+                         owner_class, owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
     case Code::kPlainAttribute:
       return fmt::format("{} is a plain attribute of {}{}; {} moves parameters and buffers only", name, owner_name,
                          owner_class, owner.moved_at.has_value() ? moved_clause(owner) : ".to()");
@@ -160,6 +160,11 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
     case Code::kLossWeight:
       return fmt::format("{} belongs to a loss that was not moved to {}", name, expected);
     case Code::kOptimizerState:
+      if (const Step* made_here = first_known(o); made_here != nullptr && made_here->action == "created" &&
+                                                  o.cause.has_value() && o.cause->line == made_here->at.line) {
+        return fmt::format("{}, {}, was made without a device and landed on {}; its parameter is on {}", name, origin,
+                           o.device, expected);
+      }
       return fmt::format(
           "{} stayed on {} while its parameter is on {}: state that is loaded or made before a move does not follow it",
           name, o.device, expected);

@@ -86,7 +86,9 @@ def _fills_entry(scope: ast.AST, text: str) -> bool:
             stores = stores or isinstance(node.ctx, ast.Store)
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             looks = looks or _last_name(node.comparators[0]) == text
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _last_name(node.func.value) == text:
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _last_name(node.func.value) == text
+        ):
             looks = looks or node.func.attr in ("get", "setdefault")
             stores = stores or node.func.attr == "setdefault"
         elif isinstance(node, ast.Try):

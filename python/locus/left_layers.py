@@ -20,7 +20,7 @@ _MAX_MODULES = 20_000
 def behind(tensor: Any, frames: list[types.FrameType], device: str) -> tuple[Any, names.Match, names.Names] | None:
     """The parameter that a value was computed with and that was left where it is, and its name. None: there is none.
 
-    `device`: where the rest of the call is. Only a parameter whose module is there otherwise is sure to be meant for it.
+    `device`: where the rest of the call is. Only a parameter whose module is there is sure to be meant for it.
     """
     root = _root(tensor)
     if root is None:
@@ -43,7 +43,7 @@ def behind(tensor: Any, frames: list[types.FrameType], device: str) -> tuple[Any
 
 
 def given(way: trails.Trail | None) -> trails.Link | None:
-    """The argument of a running call by which a tensor on the CPU came to the layers; None where it is not one alone."""
+    """The argument of a running call by which a tensor on the CPU came to the layers; None where it is not one."""
     found: dict[int, trails.Link] = {}
     for link in way.links if way is not None else ():
         value = values.evaluate(link.node, link.context.frame) if link.context.frame is not None else None

@@ -94,8 +94,8 @@ class Trail:
     # -- expressions
 
     def _resolve(self, node: ast.AST | None, context: Context, depth: int, part: int | str | None = None) -> None:
-        """`part`: which element of the value flows on, where it is a tuple that is unpacked; which field, where it is an
-        object that was made by a call of its class."""
+        """`part`: which element of the value flows on, where it is a tuple that is unpacked; or which field, where it
+        is an object that was made by a call of its class."""
         key = (id(node), id(context.scope))
         if node is None or depth > _MAX_DEPTH or len(self.links) >= _MAX_LINKS or key in self._seen:
             return
