@@ -66,7 +66,11 @@ TEST(FindingLog, MakesOneFindingOfALineThatHoldsManyTensors) {
 TEST(FindingLog, MakesOneFindingOfWhatOneEditMends) {
   FindingLog log;
   auto first = make(12, 41);
-  first.fixes = {{.file = "train.py", .line = 12, .old_text = "", .new_text = "x = x.to(device)"}};
+  Fix fix;
+  fix.file = "train.py";
+  fix.line = 12;
+  fix.new_text = "x = x.to(device)";
+  first.fixes = {fix};
   auto again = first;
   again.cause.end_column = 9;  // the loop, by its columns and by its name
   log.add(first);
