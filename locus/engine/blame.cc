@@ -60,8 +60,7 @@ class Blame {
     for (const std::size_t culprit : culprits) {
       if (follows_another(culprit, culprits)) continue;
       Finding finding = explain(culprit);
-      const bool known =
-          std::any_of(all.begin(), all.end(), [&](const Finding& other) { return same_cause(other, finding); });
+      const bool known = std::ranges::any_of(all, [&](const Finding& other) { return same_cause(other, finding); });
       if (!known) all.push_back(std::move(finding));
     }
     drop_fellows(all);
@@ -72,13 +71,12 @@ class Blame {
   /// Elements of one list of tensors for which there is nothing to mend of their own, beside one for which there is.
   static void drop_fellows(std::vector<Finding>& all) {
     const auto argument = [](const Finding& finding) {
-      const auto& all = finding.operands;
-      const auto it = std::find_if(all.begin(), all.end(), [](const Operand& o) { return o.culprit; });
-      return it == all.end() ? std::string() : it->argument;
+      const auto it = std::ranges::find_if(finding.operands, &Operand::culprit);
+      return it == finding.operands.end() ? std::string() : it->argument;
     };
     const std::vector<Finding> found = all;
     std::erase_if(all, [&](const Finding& finding) {
-      return finding.fixes.empty() && std::any_of(found.begin(), found.end(), [&](const Finding& other) {
+      return finding.fixes.empty() && std::ranges::any_of(found, [&](const Finding& other) {
                return !other.fixes.empty() && other.code == finding.code && argument(other) == argument(finding) &&
                       other.culprit.device == finding.culprit.device;
              });

@@ -47,7 +47,7 @@ std::string placed_clause(const Operand& o) {
   return "";
 }
 
-/// "`x` was computed with `net.layers[0].weight`, which": for a value that layers gave.
+/// "`x` was computed with a layer that was left behind: ", for a value that layers gave.
 std::string computed_clause(const Operand& o) {
   const bool computed = !o.history.empty() && o.history.back().action == "computed";
   if (!computed || o.is_leaf || o.expression.empty() || o.name.empty()) return "";
