@@ -5,6 +5,7 @@ being installed into, and keeps one build folder per PyTorch and Python, so that
 """
 
 import importlib.util
+import os
 import pathlib
 import sys
 
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Ninja alone starts more compilers than there are cores, which costs time: each needs much memory.
+os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
 
 
 def _torch_info():
