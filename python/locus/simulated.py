@@ -19,6 +19,7 @@ class Feature(NamedTuple):
 
 
 _FEATURES = "tests/conformance/test_features.py::"
+_TYPES = "tests/conformance/test_types.py::"
 _DATABASES = "tests/conformance/test_databases.py::test_first_samples"
 
 SECTIONS: dict[str, list[Feature]] = {
@@ -118,13 +119,13 @@ SECTIONS: dict[str, list[Feature]] = {
             "half precision)",
             "yes",
             "computed in a wider type and rounded",
-            _FEATURES + "test_types_that_only_a_card_computes_in",
+            _TYPES + "test_types_that_only_a_card_computes_in",
         ),
         Feature(
             "types that the CPU computes in and a card does not (products, convolutions and pooling of integers)",
             "partly",
             "they run, with the CPU's result; a card refuses them: `\"addmm_cuda\" not implemented for 'Long'`",
-            _FEATURES + "test_types_that_only_the_cpu_computes_in",
+            _TYPES + "test_types_that_only_the_cpu_computes_in",
         ),
         Feature("FFT, linear algebra, complex numbers", "yes", "", _FEATURES + "test_fft_linalg_complex"),
         Feature(
@@ -210,7 +211,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "C++ and CUDA extensions",
             "partly",
             "what is registered for the CPU, or calls PyTorch operators, runs; what launches kernels fails",
-            _FEATURES + "test_extension_with_a_cpu_kernel_only",
+            "tests/conformance/test_extension.py::test_extension_with_a_cpu_kernel_only",
         ),
         Feature(
             "FakeTensor, meta tensors, dispatch and function modes",

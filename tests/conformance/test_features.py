@@ -6,8 +6,6 @@ docs/simulated.md names these tests; python/locus/simulated.py is its source.
 
 import copy
 import itertools
-import subprocess
-import sysconfig
 
 import pytest
 import torch
@@ -117,47 +115,6 @@ def test_nested():
         here = encoder(x, src_key_padding_mask=mask)
         there = encoder.to(CUDA)(x.to(CUDA), src_key_padding_mask=mask.to(CUDA))
     torch.testing.assert_close(there.cpu(), here)
-
-
-@simulated(devices=1)
-def test_types_that_only_a_card_computes_in():
-    """The CPU's kernels refuse these; a card computes in a wider type and rounds, and so does the simulated one."""
-    F = nn.functional
-    for dtype in (torch.int8, torch.int32, torch.int64):
-        x = torch.tensor([0, 1, 1, 3, 7], dtype=dtype, device=CUDA)
-        counts = torch.histc(x, bins=4, min=0, max=3)
-        assert counts.is_cuda and counts.dtype == dtype and counts.tolist() == [1, 2, 0, 1]
-        out = torch.empty(0, dtype=dtype, device=CUDA)
-        assert torch.histc(x, bins=4, min=0, max=3, out=out) is out and out.tolist() == [1, 2, 0, 1]
-    torch.manual_seed(0)
-    for dtype in (torch.float16, torch.bfloat16):
-        x = torch.randn(1, 2, 4, 4, 4, dtype=dtype)
-        there, here = x.to(CUDA).requires_grad_(), x.float().requires_grad_()
-        result, wide = F.avg_pool3d(there, 2), F.avg_pool3d(here, 2)
-        assert result.dtype == dtype and torch.equal(result.cpu(), wide.to(dtype))
-        result.sum().backward()
-        wide.sum().backward()
-        assert there.grad.dtype == dtype and torch.equal(there.grad.cpu(), here.grad.to(dtype))
-        scores, target = torch.randn(3, 4, dtype=dtype), torch.tensor([1, 0, 3])
-        loss = F.multi_margin_loss(scores.to(CUDA), target.to(CUDA))
-        assert torch.equal(loss.cpu(), F.multi_margin_loss(scores.float(), target).to(dtype))
-    x = torch.randn(8).half()
-    spectrum = torch.fft.rfft(x.to(CUDA))
-    assert spectrum.dtype == torch.complex32
-    assert torch.equal(torch.view_as_real(spectrum.cpu()), torch.view_as_real(torch.fft.rfft(x.float())).half())
-    assert torch.fft.irfft(spectrum).dtype == torch.float16
-    with pytest.raises(RuntimeError, match="BFloat16"):
-        torch.fft.rfft(x.to(CUDA, torch.bfloat16))
-    assert torch.equal(torch.round(x.to(CUDA), decimals=1).cpu(), torch.round(x.float(), decimals=1).half())
-    y = x.to(CUDA)
-    assert y.round_(decimals=1) is y and torch.equal(y.cpu(), torch.round(x.float(), decimals=1).half())
-    assert F.rrelu(x.to(CUDA), training=True).dtype == torch.float16
-
-
-@simulated(devices=1)
-def test_types_that_only_the_cpu_computes_in():
-    x = torch.arange(4, device=CUDA).view(2, 2)
-    assert (x @ x).tolist() == [[2, 3], [6, 11]] and x.flatten().dot(x.flatten()).item() == 14
 
 
 @simulated(devices=1)
@@ -429,70 +386,3 @@ def test_data():
             there = x.to(CUDA, non_blocking=True)
             assert there.is_cuda and torch.equal(there[:, 0].long() ** 2, y.to(CUDA))
             assert x.is_pinned() == bool(options.get("pin_memory"))
-
-
-EXTENSION = r"""
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/ones.h>
-#include <torch/library.h>
-// Reads and writes memory by itself, as an extension with a CPU kernel does.
-at::Tensor halves(const at::Tensor& x) {
-  TORCH_CHECK(x.is_contiguous() && x.scalar_type() == at::kFloat);
-  at::Tensor result = at::empty_like(x);
-  const float* from = x.const_data_ptr<float>();
-  float* to = result.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < x.numel(); ++i) to[i] = from[i] / 2;
-  return result;
-}
-// Lets go of its operand before it makes the result, which may then lie where the operand's tensor lay.
-void fresh(const c10::OperatorHandle&, c10::Stack* stack) {
-  torch::jit::drop(*stack, 1);
-  torch::jit::push(*stack, at::ones({2}));
-}
-TORCH_LIBRARY(locus_extension, m) {
-  m.def("halves(Tensor x) -> Tensor");
-  m.def("fresh(Tensor x) -> Tensor");
-}
-TORCH_LIBRARY_IMPL(locus_extension, CPU, m) {
-  m.impl("halves", halves);
-  m.impl("fresh", torch::CppFunction::makeFromBoxedFunction<&fresh>());
-}
-"""
-
-
-def test_extension_with_a_cpu_kernel_only(program, tmp_path):
-    """Compiled for the CPU, as on a machine without CUDA; served from the simulated device's memory."""
-    from torch.utils.cpp_extension import include_paths
-
-    source, library = tmp_path / "extension.cc", tmp_path / "extension.so"
-    source.write_text(EXTENSION)
-    lib = torch.__path__[0] + "/lib"
-    flags = [f"-I{path}" for path in (*include_paths(), sysconfig.get_path("include"))]
-    flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", f"-L{lib}", f"-Wl,-rpath,{lib}"]
-    subprocess.run(
-        [
-            "g++",
-            "-std=c++20",
-            "-O0",
-            "-shared",
-            "-fPIC",
-            str(source),
-            "-o",
-            str(library),
-            *flags,
-            "-ltorch_cpu",
-            "-lc10",
-        ],
-        check=True,
-    )
-    text = f"""
-import torch
-torch.ops.load_library({str(library)!r})
-for device in ("cpu", "cuda:0"):
-    result = torch.ops.locus_extension.halves(torch.arange(4.0, device=device))
-    assert str(result.device) == device and result.tolist() == [0, 0.5, 1, 1.5], result
-    fresh = [torch.ops.locus_extension.fresh(torch.zeros(3, device=device)) for _ in range(100)]
-    assert all(str(each.device) == device and each.tolist() == [1, 1] for each in fresh), fresh
-"""
-    program.run_source(text, simulate=1).ok()
