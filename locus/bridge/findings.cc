@@ -316,6 +316,7 @@ void define_check(py::module_& m) {
     if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
   m.def("open_door", [](bool open) { set_policy_state(open ? static_cast<PolicyState>(Policy::kCollect) : kClosed); });
+  m.def("follow_memory", &follow_memory);
   m.def("fault_said", [] { return g_fault_said.load(); });
   m.def("current_site", [] { return current_site(); });
   m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
