@@ -144,12 +144,14 @@ std::vector<Entry> transfers_of(const Report& report) {
     entry.amount += each.count;
   }
   std::vector<Entry> all;
+  all.reserve(sums.size());
   for (auto& [key, entry] : sums) all.push_back(std::move(entry));
   return all;
 }
 
 std::vector<Entry> syncs_of(const Report& report) {
   std::vector<Entry> all;
+  all.reserve(report.syncs.size());
   for (const Sync& each : report.syncs) all.push_back({each.file, each.line, each.text, each.kind, each.count});
   return all;
 }
@@ -164,6 +166,7 @@ void add_memory(const Report& before, const Report& now, std::vector<Change>& mo
     if (static_cast<double>(device.peak) <= static_cast<double>(peak) * kTolerance) continue;
     const auto entries = [](const DeviceMemory& memory) {
       std::vector<Entry> all;
+      all.reserve(memory.by_line.size());
       for (const LineMemory& each : memory.by_line) {
         all.push_back({each.file, each.line, each.text, memory.device, each.bytes});
       }
@@ -194,6 +197,7 @@ Comparison compare(const Report& before, const Report& now, std::string file) {
   Comparison result;
   result.file = std::move(file);
   std::vector<const Finding*> old;
+  old.reserve(before.findings.size());
   for (const Finding& each : before.findings) old.push_back(&each);
   for (const Finding& each : now.findings) {
     // The id holds no line: it stays when lines move.

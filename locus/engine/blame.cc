@@ -26,6 +26,11 @@ bool has_action(const Operand& o, std::string_view action) {
   return std::any_of(o.history.begin(), o.history.end(), [&](const Step& s) { return s.action == action; });
 }
 
+/// Where its module was moved as a whole; null when nobody did.
+const Location* owners_move(const Operand& o) {
+  return o.owner.has_value() && o.owner->moved_at.has_value() ? &*o.owner->moved_at : nullptr;
+}
+
 /// Somebody said where this operand should be.
 bool on_purpose(const Operand& o) {
   if (o.owner.has_value() && (is_registered(o) || o.kind == "plain-container") && o.owner->moved_at.has_value() &&
@@ -90,7 +95,7 @@ class Blame {
     for (std::size_t i = 0; i < finding_.operands.size(); ++i) finding_.operands[i].culprit = i == culprit_;
     pick_reason();
     pick_fix();
-    pick_cause();
+    finding_.cause = cause();
     write();
     return std::move(finding_);
   }
@@ -366,25 +371,18 @@ class Blame {
   }
 
   /// The line to edit: the fix's where there is one, else where the culprit was made or put where it is, else the use.
-  void pick_cause() {
+  Location cause() const {
     const Operand* o = culprit();
-    const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
-    if (code_ == Code::kGenerator && is_cpu(expected_)) {
-      finding_.cause = case_.use;  // a generator of a device, in a call that names none
-    } else if (follows_text() && o != nullptr && o->cause.has_value()) {
-      finding_.cause = *o->cause;
-    } else if (code_ == Code::kInconsistentSource && o != nullptr && o->made_at.has_value()) {
-      finding_.cause = *o->made_at;
-    } else if (code_ == Code::kOptimizerState && o != nullptr && !has_action(*o, "loaded") && o->owner.has_value() &&
-               o->owner->moved_at.has_value()) {
-      finding_.cause = *o->owner->moved_at;  // the move that left the state behind
-    } else if (!finding_.fixes.empty()) {
-      finding_.cause = location_of(finding_.fixes.front());
-    } else if (placed != nullptr && placed->at.line > 0 && blames_origin()) {
-      finding_.cause = placed->at;
-    } else {
-      finding_.cause = case_.use;
+    if (code_ == Code::kGenerator && is_cpu(expected_)) return case_.use;  // of a device, in a call that names none
+    if (follows_text() && o != nullptr && o->cause.has_value()) return *o->cause;
+    if (code_ == Code::kInconsistentSource && o != nullptr && o->made_at.has_value()) return *o->made_at;
+    if (code_ == Code::kOptimizerState && o != nullptr && !has_action(*o, "loaded") && owners_move(*o) != nullptr) {
+      return *owners_move(*o);  // the move that left the state behind
     }
+    if (!finding_.fixes.empty()) return location_of(finding_.fixes.front());
+    const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
+    if (placed != nullptr && placed->at.line > 0 && blames_origin()) return placed->at;
+    return case_.use;
   }
 
   bool blames_origin() const {
@@ -400,7 +398,7 @@ class Blame {
       for (const Step& step : o.history) {
         if (same(step.at)) return step.at;
       }
-      if (o.owner.has_value() && o.owner->moved_at.has_value() && same(*o.owner->moved_at)) return *o.owner->moved_at;
+      if (const Location* moved = owners_move(o); moved != nullptr && same(*moved)) return *moved;
     }
     Location at;
     at.file = fix.file;

@@ -23,9 +23,9 @@ enum class Code : std::uint8_t {
 /// What is known about a code before any program has run.
 struct CodeInfo {
   Code id;
+  Severity severity;
   std::string_view code;    ///< "LOC003"
   std::string_view reason;  ///< "plain-attribute"
-  Severity severity;
   std::string_view title;
   std::string_view what;                  ///< one sentence: what the program did
   std::string_view why;                   ///< why that happens to people
@@ -34,7 +34,7 @@ struct CodeInfo {
 
 inline constexpr CodeInfo kCodes[] = {
 #define LOCUS_CODE(name, code, reason, severity, title, what, why, mend1, mend2, mend3) \
-  {Code::name, code, reason, Severity::severity, title, what, why, {mend1, mend2, mend3}},
+  {Code::name, Severity::severity, code, reason, title, what, why, {mend1, mend2, mend3}},
 #include "locus/engine/codes.def"
 #undef LOCUS_CODE
 };

@@ -47,7 +47,8 @@ class InternTable {
     for (std::size_t slot = key.hash() & (kBuckets - 1);; slot = (slot + 1) & (kBuckets - 1)) {
       Id seen = buckets_[slot].load(std::memory_order_acquire);
       if (seen == 0) {
-        if (mine == 0 && (mine = append(key)) == 0) return 0;
+        if (mine == 0) mine = append(key);
+        if (mine == 0) return 0;
         if (buckets_[slot].compare_exchange_strong(seen, mine, std::memory_order_acq_rel)) return mine;
       }
       if (at(seen) == key) return seen;  // when another thread was quicker, our appended copy is never referred to

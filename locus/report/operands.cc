@@ -117,7 +117,8 @@ std::string render_operands(const Finding& finding, int gutter, Tone culprit, co
       out += sign + " " + lines.front() + "\n";
       for (std::size_t i = 1; i < lines.size(); ++i) out += spaces(indent) + lines[i] + "\n";
     } else {
-      out += sign + " " + paint(label, row.culprit ? culprit : Tone::kPlain, options.color) + rest + "\n";
+      const std::string name = paint(label, row.culprit ? culprit : Tone::kPlain, options.color);
+      out += fmt::format("{} {}{}\n", sign, name, rest);
     }
     for (std::size_t i = beside ? 1 : 0; i < history.size(); ++i) {
       if (!history[i].empty()) out += spaces(indent) + history[i] + "\n";

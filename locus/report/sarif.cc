@@ -181,7 +181,7 @@ class Run {
     std::string text = clean(finding.message);
     if (text.empty()) text = code == nullptr ? "tensors on different devices" : std::string(code->title);
     text[0] = text[0] >= 'a' && text[0] <= 'z' ? static_cast<char>(text[0] - 'a' + 'A') : text[0];
-    text += ".";
+    text += '.';
     if (!finding.why.empty()) text += fmt::format(" Why: {}.", clean(finding.why));
     for (const Fix& fix : finding.fixes) {
       const std::string edit = first_line(fix.new_text);

@@ -77,6 +77,7 @@ std::string table(std::string_view title, std::vector<LedgerRow> rows, const Tex
 template <class T, class Weight>
 std::vector<const T*> heaviest_first(const std::vector<T>& items, Weight weight) {
   std::vector<const T*> sorted;
+  sorted.reserve(items.size());
   for (const T& item : items) sorted.push_back(&item);
   std::stable_sort(sorted.begin(), sorted.end(), [&](const T* a, const T* b) { return weight(*a) > weight(*b); });
   return sorted;
@@ -106,7 +107,11 @@ std::string ledger(const Report& report, const TextOptions& options) {
     }
     const std::string title =
         fmt::format("memory of {} at its peak, {}", clean(device.device), bytes_text(device.peak));
-    out += lines.empty() ? paint(title, Tone::kBold, options.color) + "\n\n" : table(title, std::move(lines), options);
+    if (lines.empty()) {
+      out += paint(title, Tone::kBold, options.color) + "\n\n";
+    } else {
+      out += table(title, std::move(lines), options);
+    }
   }
   return out;
 }
