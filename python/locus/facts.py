@@ -7,7 +7,6 @@ keeps no tensor, and never raises: where something is not known, the case says l
 from __future__ import annotations
 
 import ast
-import collections
 import os
 import types
 from typing import Any
@@ -28,6 +27,7 @@ from locus import (
     operands,
     owners,
     places,
+    prefetchers,
     source,
     trails,
     values,
@@ -124,24 +124,9 @@ class _Case:
                 self.case["use"] = known
                 self.case["stack"] = [known]
         self.case["collating"] = any(f.f_code.co_filename.endswith(_COLLATE) for f in self.frames)
-        self.case["home"] = self.attempt("home", self.find_home) or ""
+        self.case["home"] = self.attempt("home", left_modules.home, self.users, self.frames) or ""
         if self.frames and (not self.users or self.frames[0] is not self.users[0]):
             self.case["library"] = places.frame_location(self.frames[0])
-
-    def find_home(self) -> str:
-        """The device of the module whose method runs, where it is on one card only; else where the function's other
-        arguments are, if most of them are on one."""
-        for frame in self.users[:1]:
-            code = frame.f_code
-            given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
-            if given and values.is_module(given[0]):
-                devices = {str(parameter.device) for parameter in given[0].parameters()}
-                if len(devices) == 1 and "cpu" not in devices:
-                    return devices.pop()
-            votes = collections.Counter(str(value.device) for value in given if values.is_tensor(value))
-            device, count = next(iter(votes.most_common(1)), ("", 0))
-            return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
-        return ""
 
     def fill_forward(self) -> None:
         self.case["forward"] = histories.site_location(int(self.raw.get("forward_site", 0) or 0))
@@ -325,6 +310,8 @@ class _Case:
             return
         if facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
             found = left_modules.of_module(match, facts, device, self.users)
+        elif facts["kind"] in ("parameter", "buffer") and facts["device"].startswith("cuda"):
+            found = left_modules.of_wrong_card(steps[number], device, self.users)
         elif self.case["in_backward"]:
             found = givers.of_unpacked(facts["history"], device, self.users)
         elif facts["kind"] in ("plain-container", "gradient"):
@@ -336,11 +323,14 @@ class _Case:
                 _, node, context = way.leaders[0]
                 way = trails.Trail(self.users, facts["device"])
                 way.follow_in(node, context)
-            dropped = givers.of_dropped(way) if way is not None and facts["device"] == "cpu" else None
+            dropped = None
+            if way is not None and facts["device"] == "cpu":
+                dropped = givers.of_dropped(way) or movers.of_dropped(way)
             if dropped is not None:
-                facts["name"], facts["edits"]["assign_to"] = dropped
+                facts["name"], facts["edits"]["assign_to"] = dropped[0] or facts["name"], dropped[1]
                 return
             found = givers.of_batch(steps[number], device, self.users)
+            found = found or prefetchers.of_received(facts["name"], steps[number], self.users)
             if found is None and way is not None and way.owners and facts["device"] == "cpu":
                 found = movers.of_forgotten(*way.owners[0], device)
             if found is None and use is not None and node is not None:

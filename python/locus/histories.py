@@ -77,6 +77,13 @@ def history(tensor: Any) -> list[Step]:
     return [_step(origin) for origin in reversed(read(tensor) or [])]
 
 
+def has_copied(file: str, line: int) -> bool:
+    """Whether a line has copied something to a device."""
+    read = getattr(bridge(), "transfers", None)
+    copies = read() if read is not None else ()
+    return any(c["file"] == file and c["line"] == line and str(c["to"]).startswith("cuda") for c in copies)
+
+
 def _step(origin: dict[str, Any]) -> Step:
     placement = origin.get("placement", "derived")
     name = str(origin.get("op", "")).partition("::")[2].partition(".")[0] or str(origin.get("op", ""))
@@ -124,7 +131,8 @@ def is_namespace(node: ast.AST) -> bool:
 def names_device(call: ast.Call) -> bool:
     """Whether a call says where its result shall be."""
     if any(keyword.arg in ("device", "map_location", "non_blocking") for keyword in call.keywords):
-        return any(keyword.arg in ("device", "map_location") for keyword in call.keywords) or called_name(call) == "to"
+        named = any(keyword.arg in ("device", "map_location") for keyword in call.keywords)
+        return named or called_name(call) in ("to", "cuda", "cpu")
     name = called_name(call)
     if name in ("cuda", "cpu"):
         return isinstance(call.func, ast.Attribute)

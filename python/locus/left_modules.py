@@ -6,6 +6,7 @@ Reads modules, the moves and constructions that hooks.py noted, and trees. Moves
 from __future__ import annotations
 
 import ast
+import collections
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,39 @@ def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.
         if _is_wholly_on(module, facts["device"]) or _is_mostly_left(module, facts["device"]):
             return _construction(module, facts["device"], device, users)
     return _late_tensor(holder.module, facts)
+
+
+def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
+    """The card of the module whose method runs, where its parameters are on one only (a layer without any is part of
+    the next one around it); else where the function's other arguments are, if most of them are on one."""
+    for frame in frames if users else ():
+        me = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
+        devices = {str(parameter.device) for parameter in me.parameters()} if values.is_module(me) else set()
+        if len(devices) == 1 and "cpu" not in devices:
+            return devices.pop()
+        if devices:
+            break
+    code = users[0].f_code if users else None
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+    given = [users[0].f_locals.get(name) for name in names]
+    votes = collections.Counter(str(value.device) for value in given if values.is_tensor(value))
+    device, count = next(iter(votes.most_common(1)), ("", 0))
+    return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
+
+
+def of_wrong_card(steps: list[histories.Step], device: str, users: list[types.FrameType]) -> Cause | None:
+    """The line that put a parameter or buffer on another card than its layer's, with the device that was meant."""
+    placed = next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)
+    if placed is None or placed.call is None or placed.file is None or not placed.facts["explicit"]:
+        return None
+    words = device_text.write(placed.file, placed.call, device, users)
+    if words.startswith('"') and device_text.function_of(placed.file, placed.call) is not placed.file.tree:
+        return None  # in a function, which may make others: the number of one card would be wrong for them
+    if placed.facts["action"] == "created":
+        edit = rewriting.device_argument(placed.file, placed.call, words)
+    else:
+        edit = rewriting.append_call(placed.file, placed.call, f".to({words})")
+    return Cause(placed.facts["at"], edit) if edit is not None else None
 
 
 def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:

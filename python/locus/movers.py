@@ -9,10 +9,64 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from locus import batches, bindings, rewriting, source, values
+from locus import batches, bindings, histories, rewriting, source, trails, values
 from locus.causes import Cause, location_of
 
 _METHODS = ("to", "cuda", "to_device", "move_to", "move")
+
+
+def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
+    """`self.x.to(device)` by itself in such a method, `v.to(device)` in a loop over what a dict holds: what is left
+    where it was ("" where its own name says it best), and the edit that keeps it. Only where the line has copied."""
+    stored = [(link.context.me, link.target.attr) for link in trail.links if link.how == "attribute"]
+    for owner, attribute in [*trail.owners, *stored]:
+        for file, tree in () if values.is_module(owner) else rewriting.class_trees(owner):
+            for method in tree.body:
+                if isinstance(method, ast.FunctionDef) and method.name in _METHODS:
+                    found = _dropped_in(file, method, attribute)
+                    if found is not None:
+                        return found
+    for file, scope in dict.fromkeys((link.context.file, link.context.scope) for link in trail.links):
+        found = _dropped_in(file, scope, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> tuple[str, source.Edit] | None:
+    me = bindings.self_name(scope)
+    for statement in batches.statements(scope):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if call is None or not bindings.is_move(call) or not histories.has_copied(file.file, statement.lineno):
+            continue
+        moved, name, changes = call.func.value, "", None
+        if attribute is not None and ast.unparse(moved) == f"{me}.{attribute}":
+            name = f"{me}.{attribute}"
+            changes = [source.Change.before(statement, f"{name} = ")]
+        elif isinstance(moved, ast.Name):
+            changes = _kept_in_container(file, statement, moved.id, me, attribute)
+        edit = file.edit(changes) if changes else None
+        if edit is not None:
+            return name, edit
+    return None
+
+
+def _kept_in_container(
+    file: source.Source, statement: ast.stmt, name: str, me: str, attribute: str | None
+) -> list[source.Change] | None:
+    """`for k, v in batch.items(): v.to(device)` -> `batch[k] = v.to(device)`; setattr() for an object's own."""
+    loop = next((a for a in file.ancestors(statement) if isinstance(a, (ast.For, *source.Function))), None)
+    given = loop.iter if isinstance(loop, ast.For) else None
+    is_items = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "items"
+    target = loop.target if is_items else None
+    if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or ast.unparse(target.elts[1]) != name:
+        return None
+    key, held = ast.unparse(target.elts[0]), file.flat(given.func.value)
+    if held in (f"vars({me})", f"{me}.__dict__"):
+        return [source.Change.before(statement, f"setattr({me}, {key}, "), source.Change.after(statement, ")")]
+    plain = isinstance(given.func.value, (ast.Name, ast.Attribute, ast.Subscript))
+    plain = plain and (attribute is None or held == f"{me}.{attribute}")
+    return [source.Change.before(statement, f"{held}[{key}] = ")] if plain else None
 
 
 def of_forgotten(owner: Any, attribute: str, device: str) -> Cause | None:

@@ -1,9 +1,7 @@
 """Ways in which people write programs: `locus fix` makes the edit that its author would make, and nothing else."""
 
-import dataclasses
-
 import pytest
-from checker import LOCUS
+from idioms import Idioms, assert_mended
 
 OBJECTS = """\
 import dataclasses
@@ -139,20 +137,6 @@ print(f"{scripted(x).sum().item():.5f}")
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Idioms:
-    text: str
-    edits: dict[str, str]
-
-    @property
-    def mended(self) -> str:
-        text = self.text
-        for old, new in self.edits.items():
-            assert text.count(old) == 1, old
-            text = text.replace(old, new)
-        return text
-
-
 PROGRAMS = {
     "objects": Idioms(
         OBJECTS,
@@ -185,12 +169,4 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_edits_of_an_author(program, tmp_path, name):
-    idioms = PROGRAMS[name]
-    path = tmp_path / "train.py"
-    path.write_text(idioms.text)
-    result = program.run(LOCUS, "fix", "--apply", str(path), cwd=tmp_path, deadline=120)
-    assert path.read_text() == idioms.mended, result.describe()
-    assert result.code == 0, result.describe()
-    tags = {line.split()[0] for line in result.stderr.splitlines() if " LOC" in line}
-    assert tags <= {"verified", "mended"}, result.stderr
-    assert result.stdout == program.run(path, simulate=1, deadline=60).ok().stdout
+    assert_mended(program, tmp_path, PROGRAMS[name])
