@@ -31,7 +31,8 @@ def of_received(name: str, steps: list[histories.Step], users: list[types.FrameT
     moved = [moves[text] for text in parts if text in moves]
     if not moved or len(left) != 1:
         return None
-    return _bound_again(file, scope, left[0], moved) or _handed_on(file, left[0], moved) or _beside(file, left[0], moved)
+    bound = _bound_again(file, scope, left[0], moved) or _handed_on(file, left[0], moved)
+    return bound or _beside(file, left[0], moved)
 
 
 def _is_running(file: source.Source, scope: ast.AST, users: list[types.FrameType]) -> bool:

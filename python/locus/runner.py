@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from locus import overlay
+from locus import overlay, source
 from locus.errors import UsageError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -98,7 +98,13 @@ def _prepare_code(target: Target) -> Callable[[], Any]:
     _set_first_path("")
     main = _new_main()
     main.__loader__ = importlib.machinery.BuiltinImporter
-    return lambda: exec(compile(target.name, "<string>", "exec", dont_inherit=True), main.__dict__)
+
+    def execute() -> None:
+        code = compile(target.name, "<string>", "exec", dont_inherit=True)
+        source.give(target.name, code)
+        exec(code, main.__dict__)
+
+    return execute
 
 
 def _module_exists(name: str) -> bool:

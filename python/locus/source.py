@@ -39,7 +39,8 @@ class Source:
         self.file = file
         self.text = text
         self.editable = editable
-        """Whether an edit of the file on disk would change the program: not so for notebooks and archives."""
+        """Whether the lines here are the program's, to the character. Cells of notebooks and `-c` have no file: an edit
+        of theirs is for people."""
         self.lines = text.split("\n")
         self.tree = ast.parse(text, file)
         self._bytes = [line.encode("utf-8") for line in self.lines]
@@ -222,6 +223,7 @@ class Change(NamedTuple):
 
 _files: dict[str, tuple[tuple[float, int], Source | None]] = {}
 _vouched: dict[str, tuple[float, int]] = {}
+_given: dict[str, tuple[str, frozenset[int]]] = {}
 _checked_code: dict[tuple[str, int, str], bool] = {}
 
 
@@ -273,9 +275,16 @@ def line_text(file: str, line: int) -> str:
         return ""
 
 
+def give(text: str, code: types.CodeType) -> None:
+    """The text of a program that is in no file: that of `-c`."""
+    _given[code.co_filename] = text, frozenset(map(id, _codes(code)))  # the program keeps the code
+
+
 def vouch(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> None:
     """Compares running code with its file, so that a file written after the program began can be trusted too."""
     file = code.co_filename
+    if file in _given and id(code) not in _given[file][1]:
+        del _given[file]  # exec() calls its code "<string>", too: whose line is meant can't be told any more
     if file.startswith("<") and module_globals is not None:
         return
     stamp = _stamp(file)
@@ -329,8 +338,8 @@ def _is_unchanged(file: str, stamp: tuple[float, int]) -> bool:
 
 def _read(file: str, stamp: tuple[float, int] | None) -> Source | None:
     if stamp is None:
-        lines = linecache.getlines(file)
-        return Source(file, "".join(lines), editable=False) if lines else None
+        text = _given[file][0] if file in _given else "".join(linecache.getlines(file))
+        return Source(file, text, editable=True) if text else None
     if stamp[1] > _MAX_FILE:
         return None
     raw = overlay.text_of(path_of(file))

@@ -108,8 +108,11 @@ def verify(
         _accept([c for c in candidates if not c.verified and not search.remains(c, state)])
     outcome = Outcome(candidates + search.shown, files, state.texts, changed, search.runs)
     for candidate in outcome.candidates:
-        if any(source.path_of(fix["file"]) in changed for fix in candidate.finding["fixes"]):
+        edited = [source.path_of(fix["file"]) for fix in candidate.finding["fixes"]]
+        if any(path in changed for path in edited):
             candidate.why = "the file has changed since the program ran"
+        elif edited and not candidate.verified and not any(os.path.isfile(path) for path in edited):
+            candidate.why = "its line is in no file; the edit is yours to make"
         if not candidate.verified and not candidate.why:
             candidate.why = (
                 "there is no edit for it" if not candidate.finding["fixes"] else "none of its edits mends it"

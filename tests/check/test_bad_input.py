@@ -7,7 +7,7 @@ import textwrap
 import zipfile
 
 import pytest
-from checker import check, check_source
+from checker import LOCUS, check, check_source
 
 MISTAKE = "a = torch.ones(3, device='cuda')\na + torch.ones(3)\n"
 
@@ -222,3 +222,13 @@ def test_standard_input_and_code(tmp_path):
     command = [sys.executable, "-m", "locus", "check", "-c", "import torch\n" + MISTAKE]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 1 and "<string>:3" in result.stderr, result.stderr
+    assert "3 | a + torch.ones(3)" in result.stderr, "the line is shown"
+    assert "fix: <string>:3   a + torch.ones(3, device=" in result.stderr
+
+
+def test_code_in_code(program, tmp_path):
+    """exec() calls its code "<string>", too, as Python calls that of -c: no line of one is shown for the other's."""
+    code = f"import torch\n\nexec({MISTAKE!r})\n"
+    result = program.run(LOCUS, "check", "-c", code, cwd=tmp_path)
+    assert result.code == 1 and "<string>:2" in result.stderr, result.describe()
+    assert "2 |" not in result.stderr and "fix:" not in result.stderr

@@ -106,7 +106,7 @@ def test_a_notebook_cell():
     case = case_of_code(code, "<cell 1>")
     operand = next(o for o in case["operands"] if o["odd"])
     assert operand["expression"] == "y" and case["use"]["text"] == "x + y"
-    assert operand["edits"] == {}, "there is no file to edit"
+    assert operand["edits"]["factory_device"]["new"] == 'y = torch.ones(4, device="cuda:0")'
 
 
 @simulated(devices=1)
