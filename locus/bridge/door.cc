@@ -12,7 +12,9 @@
 #include "locus/bridge/composites.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/passage.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/typed_door.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -29,16 +31,7 @@ using engine::OriginId;
 using engine::Placement;
 using torch::jit::Stack;
 
-std::atomic<uint64_t> g_calls{0};
 std::atomic<SharedCounters*> g_shared{nullptr};
-constexpr uint64_t kShareEvery = 1024;  // calls
-
-/// How many composites of a real card's are under way on this thread, whose parts come to the door.
-thread_local int t_composites = 0;
-
-OriginId origin_of_tensor(const Tensor& t) {
-  return t.has_storage() ? origin_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) : 0;
-}
 
 /// Same line, same operator, same operands odd for the same reason: the same mistake.
 uint64_t key_of(const Call& call, const Violation& violation, engine::SiteId site) {
@@ -108,97 +101,6 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
   }
 }
 
-/// Origins of what a call has made. A storage that has one already (a view, an in-place result) keeps it.
-class OriginNote {
- public:
-  OriginNote(const OperatorPlan& plan, engine::SiteId site) : plan_(plan), site_(site) {}
-
-  /// Before the call: the result's history is that of the operand that was put where it is, else of the first one.
-  void look_at_operands(const Stack& stack, size_t base) {
-    for (const std::uint16_t i : plan_.holders) {
-      if (from_moved_) return;
-      const IValue& value = stack[base + i];
-      if (plan_.arguments[i].kind == ArgumentKind::kTensor && value.isTensor()) {
-        look_at(value.toTensor());
-      } else if (plan_.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
-        const auto list = value.toTensorList();
-        if (!list.empty()) look_at(list.get(0));
-      }
-    }
-  }
-
-  void note(const IValue& value, size_t number) {
-    aliased_ = number < 32 && (plan_.aliases >> number & 1) != 0;
-    if (value.isTensor()) {
-      note(value.toTensor());
-    } else if (value.isTensorList()) {
-      const auto list = value.toTensorList();
-      for (size_t i = 0; i < list.size(); ++i) note(list.get(i));
-    }
-  }
-
- private:
-  void look_at(const Tensor& t) {
-    if (!t.defined()) return;
-    const OriginId origin = origin_of_tensor(t);
-    from_moved_ = origins().at(engine::root_of(origins(), origin)).placement == Placement::kMoved;
-    if (has_operand_ && !from_moved_) return;
-    has_operand_ = true;
-    source_device_ = t.device();
-    parent_ = origin;
-  }
-
-  void note(const Tensor& t) {
-    if (!t.defined() || !t.has_storage()) return;
-    const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-    const OriginId known = origin_of(storage);
-    if (t_composites != 0) {
-      // Steps inside a composite are nobody's tensors; what the address held before must not be taken for them.
-      if (is_kept_by_address(storage) && !aliased_) set_origin(storage, 0);
-      return;
-    }
-    if (is_kept_by_address(storage)) {
-      // The address may have been another tensor's: only a result that is an argument keeps what is known of it.
-      if (aliased_ && known != 0) return;
-      return set_origin(storage, make(t));
-    }
-    // Device memory was labelled when it was taken, by the operator alone; that label gives way to a full one.
-    if (known != 0 && (known == parent_ || origins().at(known).parent != 0 || origins().at(known).complete)) return;
-    set_origin(storage, make(t));
-  }
-
-  OriginId make(const Tensor& t) {
-    Origin origin;
-    origin.op = plan_.number;
-    origin.site = site_;
-    origin.complete = true;
-    origin.device = t.device().is_cuda() ? static_cast<int8_t>(t.device().index()) : engine::kHost;
-    if (!has_operand_) {
-      origin.placement = Placement::kDefault;
-    } else if (plan_.moves && t.device() != source_device_ && !moved_by_autograd()) {
-      origin.placement = Placement::kMoved;
-      origin.parent = parent_;
-    } else {
-      origin.placement = Placement::kDerived;
-      origin.parent = engine::root_of(origins(), parent_);
-    }
-    const OriginId id = number_of(origin);
-    count_made(id);
-    return id;
-  }
-
-  /// A gradient that goes back over a copy follows its tensor; nobody moved it.
-  static bool moved_by_autograd() { return user_site() == 0 && in_autograd_node(); }
-
-  const OperatorPlan& plan_;
-  engine::SiteId site_;
-  bool has_operand_ = false;
-  bool from_moved_ = false;
-  bool aliased_ = false;
-  Device source_device_{c10::kCPU};
-  OriginId parent_ = 0;
-};
-
 /// A copy back to a device is the device's own read, in the order of its stream, unless the host has to convert or to
 /// gather the values first.
 bool is_read_by_device(const Call& call, const Tensor& source) {
@@ -250,17 +152,6 @@ void check_generator(const Call& call) {
   report_and_move(call, violation);
 }
 
-struct SiteScope {
-  explicit SiteScope(engine::SiteId site) : outer(t_site) { t_site = site; }
-  ~SiteScope() { t_site = outer; }
-  engine::SiteId outer;
-};
-
-struct InsideComposite {
-  InsideComposite() { t_composites += 1; }
-  ~InsideComposite() { t_composites -= 1; }
-};
-
 /// The call itself. What was moved may have left the card for the host: then PyTorch chooses the kernel anew, and new
 /// results go to the card, where the program means to go on with them.
 void go_on(const c10::OperatorHandle& op, const OperatorPlan& plan, DispatchKeySet next, Stack* stack,
@@ -300,6 +191,37 @@ bool try_whole(const Call& call, DispatchKeySet next, std::optional<Device>* car
   return false;
 }
 
+/// The tensors whose history a result may have: a list stands for its first one.
+void look_at_operands(const Call& call, Passage* passage) {
+  for (const std::uint16_t i : call.plan.holders) {
+    const IValue& value = call.stack[call.base + i];
+    if (call.plan.arguments[i].kind == ArgumentKind::kTensor && value.isTensor()) {
+      passage->look_at(value.toTensor());
+    } else if (call.plan.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
+      const auto list = value.toTensorList();
+      if (!list.empty()) passage->look_at(list.get(0));
+    }
+  }
+}
+
+void note_result(const IValue& value, size_t number, Passage* passage) {
+  if (value.isTensor()) {
+    passage->note(value.toTensor(), number);
+  } else if (value.isTensorList()) {
+    const auto list = value.toTensorList();
+    for (size_t i = 0; i < list.size(); ++i) passage->note(list.get(i), number);
+  }
+}
+
+/// Nobody stands behind the door of a real card: there the parts of a composite must pass it too. PyTorch's own
+/// composites mix nothing that came from one device.
+bool opens_again(const Call& call) {
+  if (!call.plan.composite || call.plan.tensors < 2 || call.plan.moves) return false;
+  return call.plan.name.compare(0, 6, "aten::") != 0 || on_two_devices(call);
+}
+
+}  // namespace
+
 void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const DispatchKeySet next = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kCheckKey);
   if (t_reporting) {
@@ -308,32 +230,25 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   }
   const OperatorPlan& plan = plan_of(op);
   const bool judging = g_judging.load(std::memory_order_relaxed);
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  Violation violation;
   if (plan.decomposes) {
-    if (!judging) return op.redispatchBoxed(next, stack);
     // A composite with a check of its own (LSTM, attention): judged here, its parts come back to the door.
-    const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
-    Violation violation;
-    if (find_violation(call, &violation)) {
+    if (judging && find_violation(call, &violation)) {
       c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
       report_and_move(call, violation);
     }
     return op.redispatchBoxed(next, stack);
   }
   const bool real = on_real_devices();
-  if (real && judging && plan.elementwise_list &&
-      on_two_devices(Call{plan, op, *stack, stack->size() - plan.arguments.size()})) {
+  if (real && judging && plan.elementwise_list && on_two_devices(call)) {
     // Taken apart, each element comes back to the door; on simulated devices the kernel does so.
     return op.callBoxedForDispatchKey(DispatchKey::CompositeExplicitAutograd, *stack);
   }
-  // Nobody stands behind the door of a real card: there the parts of a composite must pass it too.
-  const bool reopened = real && judging && plan.composite && plan.tensors > 1 && !plan.moves;
+  const bool reopened = real && judging && opens_again(call);
   std::optional<c10::impl::ExcludeDispatchKeyGuard> closed;
   if (!reopened) closed.emplace(DispatchKeySet(kCheckKey));
-  if (g_calls.fetch_add(1, std::memory_order_relaxed) % kShareEvery == 0) publish_counters();
-  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
-  SiteScope site(current_site());
-  const uint64_t sequence = at::sequence_number::peek();  // moving an operand makes a node too
-  Violation violation;
+  Passage passage(plan);
   std::optional<Device> card;  // of a real call whose operands were moved
   if (judging) {
     if (plan.tensors > 1 && find_violation(call, &violation)) {
@@ -343,8 +258,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     if (plan.generator >= 0) check_generator(call);
     if (g_copies_pending.load(std::memory_order_relaxed)) check_pending(call);
   }
-  OriginNote origin(plan, t_site);
-  origin.look_at_operands(*stack, call.base);
+  look_at_operands(call, &passage);
   if (judging && needs_trial(call) && try_whole(call, next, &card)) {
     // done
   } else if (real && (plan.moves || plan.copies || plan.synchronises)) {
@@ -357,16 +271,13 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   } else {
     go_on(op, plan, next, stack, card);
   }
-  const uint64_t after = at::sequence_number::peek();
-  if (after != sequence) note_forward_site(sequence, after, t_site);
+  passage.end();
   const size_t returns = op.schema().returns().size();
   for (size_t i = stack->size() - returns; i < stack->size(); ++i) {
-    origin.note((*stack)[i], i + returns - stack->size());
+    note_result((*stack)[i], i + returns - stack->size(), &passage);
   }
 }
 
-/// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
-/// their own. They pass the door without stopping.
 bool may_pass(const c10::OperatorHandle& op) {
   const OperatorPlan& plan = plan_of(op);
   if (plan.decomposes) return plan.rule.kind == engine::RuleKind::kAnywhere && plan.rule.arguments == 0;
@@ -375,8 +286,6 @@ bool may_pass(const c10::OperatorHandle& op) {
   if (plan.tensors == 1 && returns.size() == 1 && returns[0].alias_info() != nullptr) return true;
   return false;
 }
-
-}  // namespace
 
 void install_door() {
   static bool done = false;
@@ -393,6 +302,7 @@ void install_door() {
     if (!name.overload_name.empty()) full += "." + name.overload_name;
     aten->impl(full.c_str(), torch::CppFunction::makeFallthrough());
   }
+  install_typed_doors();
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&door>());
 }
 

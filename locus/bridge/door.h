@@ -12,6 +12,12 @@ namespace locus::bridge {
 /// Registers the door's kernel; done once, at the first check. set_policy_state() opens the door for a thread.
 void install_door();
 
+/// The door's kernel, for any operator.
+void door(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
+/// their own. They pass the door without stopping.
+bool may_pass(const c10::OperatorHandle& op);
+
 /// Records the broken rule as a finding (the first time through Python), then moves the odd operands where they
 /// should be, with a differentiable copy where autograd is on, or raises where the program means to catch it.
 /// `refusal`: PyTorch's error, where it is known already.

@@ -13,6 +13,7 @@
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/typed_door.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -329,6 +330,7 @@ void define_check(py::module_& m) {
   m.def("steps", [] { return g_steps.load(); });
   m.def("reset_steps", [] { g_steps.store(0); });
   m.def("calls_seen", &calls_seen);
+  m.def("typed_doors", &typed_doors);
   m.def("site_location", &site_location);
   m.def("origin_chain", &origin_chain);
   m.def("made_at", [](engine::SiteId site) {
