@@ -136,15 +136,16 @@ struct Seen {
     engine::Origin origin;
     engine::OriginId number = 0;
   };
-  std::array<Code, 64> codes{};
-  std::array<Line, 128> lines{};
-  std::array<Made, 128> origins{};
+  std::array<Code, 256> codes{};
+  std::array<Line, 512> lines{};
+  std::array<Made, 512> origins{};
 };
 constinit thread_local Seen t_seen;
 
 /// Its number, and whether it is the program's own; number 0 where there is no more room for it.
 Seen::Code code_of(Seen& seen, PyCodeObject* code) noexcept {
-  Seen::Code& entry = seen.codes[(reinterpret_cast<std::uintptr_t>(code) >> 5) % seen.codes.size()];
+  const auto address = reinterpret_cast<std::uintptr_t>(code);
+  Seen::Code& entry = seen.codes[(address >> 4 ^ address >> 12) % seen.codes.size()];
   if (entry.code == code) return entry;
   std::uint32_t number = find_code(code);
   if (number == 0) number = add_code(code);
@@ -194,7 +195,8 @@ engine::SiteTable* const g_sites = new engine::SiteTable;  // for good: memory m
 engine::OriginTable* const g_origins = new engine::OriginTable;
 
 engine::OriginId number_of(const engine::Origin& origin) noexcept {
-  auto& known = t_seen.origins[(origin.site * 31 + origin.op) % t_seen.origins.size()];
+  Seen& seen = t_seen;
+  auto& known = seen.origins[(origin.site * 31 + origin.op + origin.parent * 7) % seen.origins.size()];
   if (known.number != 0 && known.origin == origin) return known.number;
   const engine::OriginId number = engine::intern_bounded(origins(), origin);
   known = {origin, number};

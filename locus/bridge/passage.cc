@@ -28,9 +28,9 @@ constinit thread_local int t_composites = 0;
 
 OriginId origin_of_tensor(const at::Tensor& t) { return t.has_storage() ? origin_of(storage_of(t)) : 0; }
 
-Passage::Passage(const OperatorPlan& plan) : plan_(plan), outer_site_(t_site) {
+Passage::Passage(const OperatorPlan& plan) : plan_(plan), site_(t_site), outer_site_(site_) {
   if (g_calls.fetch_add(1, std::memory_order_relaxed) % kShareEvery == 0) publish_counters();
-  t_site = current_site();
+  if (site_ == 0) site_ = site_of_call();
   sequence_ = at::sequence_number::peek();
 }
 
@@ -61,7 +61,7 @@ void Passage::note_storage(const at::Tensor& t, bool aliased) {
 OriginId Passage::make(const at::Tensor& t) const {
   Origin origin;
   origin.op = plan_.number;
-  origin.site = t_site;
+  origin.site = site_;
   origin.complete = true;
   origin.device = t.device().is_cuda() ? static_cast<int8_t>(t.device().index()) : engine::kHost;
   if (!has_operand_) {

@@ -31,7 +31,7 @@ struct InsideComposite {
 class Passage {
  public:
   explicit Passage(const OperatorPlan& plan);
-  ~Passage() { t_site = outer_site_; }
+  ~Passage() { site_ = outer_site_; }
   Passage(const Passage&) = delete;
   Passage& operator=(const Passage&) = delete;
 
@@ -42,7 +42,7 @@ class Passage {
   /// The call is done: the autograd nodes that it made have its line.
   void end() const noexcept {
     const uint64_t after = at::sequence_number::peek();
-    if (after != sequence_) note_forward_site(sequence_, after, t_site);
+    if (after != sequence_) note_forward_site(sequence_, after, site_);
   }
   /// A result, and its number among the results. A storage that is known already (a view, an in-place result) keeps its
   /// origin.
@@ -56,6 +56,7 @@ class Passage {
   engine::OriginId make(const at::Tensor& t) const;
 
   const OperatorPlan& plan_;
+  engine::SiteId& site_;  ///< this thread's t_site
   engine::SiteId outer_site_;
   uint64_t sequence_;  ///< moving an operand makes a node too
   bool has_operand_ = false;

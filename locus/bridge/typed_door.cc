@@ -45,6 +45,7 @@ class Places {
     asked_ = true;
     wanted_ = device;
   }
+  bool any_off_the_cpu() const { return mixed_ || (known_ && !home_.is_cpu()); }
   /// Nothing to judge and nothing that crosses from one device to another.
   bool plain(bool one_scalar_is_welcome) const {
     if (mixed_) return false;
@@ -103,6 +104,7 @@ void look_at_argument(Passage* passage, const Other& argument) {
 }
 
 void note_result(Passage* passage, const Tensor& t, size_t number = 0) { passage->note(t, number); }
+void note_result(Passage*, const at::Scalar&) {}
 void note_result(Passage* passage, const std::vector<Tensor>& list) {
   for (const Tensor& t : list) passage->note(t, 0);
 }
@@ -156,6 +158,7 @@ class TypedDoor<Result(Arguments...)> final : public c10::OperatorKernel {
     Places places;
     (each_tensor_of(given, [&](const Tensor& t, bool written) { places.add(t, written); }), ...);
     (ask(&places, given), ...);
+    if (plan_.synchronises && places.any_off_the_cpu()) return false;  // the host waits: that is measured
     return places.plain(one_scalar_is_welcome_);
   }
   template <class Other>
@@ -181,6 +184,7 @@ constexpr std::string_view word_of() {
     return "Tensor[]";
   if constexpr (std::is_same_v<Type, at::Scalar>) return "Scalar";
   if constexpr (std::is_same_v<Type, MaybeScalar>) return "Scalar?";
+  if constexpr (std::is_same_v<Type, at::ArrayRef<at::Scalar>>) return "Scalar[]";
   if constexpr (std::is_same_v<Type, int64_t>) return "int";
   if constexpr (std::is_same_v<Type, c10::SymInt>) return "SymInt";
   if constexpr (std::is_same_v<Type, double>) return "float";
@@ -274,9 +278,10 @@ using Strings = c10::string_view;
 /// The signatures of what trainings call most; each serves every operator that has it.
 using Known = SignatureList<
     // one tensor
-    Tensor(const Tensor&), Tensor(const Tensor&, MaybeType), Tensor(const Tensor&, const at::Scalar&),
-    Tensor(const Tensor&, int64_t, bool), Tensor(const Tensor&, Strings), Tensor(const Tensor&, MaybeFormat),
-    Tensor(const Tensor&, int64_t, MaybeType), Tensor(const Tensor&, at::OptionalIntArrayRef, bool, MaybeType),
+    at::Scalar(const Tensor&), Tensor(const Tensor&), Tensor(const Tensor&, MaybeType),
+    Tensor(const Tensor&, const at::Scalar&), Tensor(const Tensor&, int64_t, bool), Tensor(const Tensor&, Strings),
+    Tensor(const Tensor&, MaybeFormat), Tensor(const Tensor&, int64_t, MaybeType),
+    Tensor(const Tensor&, at::OptionalIntArrayRef, bool, MaybeType),
     Tensor(const Tensor&, const MaybeScalar&, const MaybeScalar&),
     Tensor(const Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool, MaybeType),
     Tensor(const Tensor&, c10::SymIntArrayRef, int64_t, c10::SymInt),
@@ -296,6 +301,19 @@ using Known = SignatureList<
     // written in place
     Tensor&(Tensor&), Tensor&(Tensor&, const Tensor&), Tensor&(Tensor&, const Tensor&, const at::Scalar&),
     Tensor&(Tensor&, const Tensor&, const Tensor&, const at::Scalar&), Tensor&(Tensor&, const Tensor&, bool),
+    // lists of tensors, as optimizers have them
+    void(at::TensorList), void(at::TensorList, const at::Scalar&), void(at::TensorList, at::ArrayRef<at::Scalar>),
+    void(at::TensorList, const Tensor&), void(at::TensorList, at::TensorList),
+    void(at::TensorList, at::TensorList, const at::Scalar&),
+    void(at::TensorList, at::TensorList, at::TensorList, const at::Scalar&),
+    void(at::TensorList, at::TensorList, at::TensorList, at::ArrayRef<at::Scalar>), std::vector<Tensor>(at::TensorList),
+    std::vector<Tensor>(at::TensorList, const at::Scalar&), std::vector<Tensor>(at::TensorList, at::TensorList),
+    std::vector<Tensor>(at::TensorList, at::TensorList, const at::Scalar&),
+    std::vector<Tensor>(at::TensorList, const at::Scalar&, MaybeType),
+    void(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList, double, double,
+         double, double, double, bool, bool, const MaybeTensor&, const MaybeTensor&),
+    void(at::TensorList, at::TensorList, at::TensorList, double, double, double, double, bool, bool, bool,
+         const MaybeTensor&, const MaybeTensor&),
     // layers
     Tensor(const Tensor&, const Tensor&, const MaybeTensor&, c10::SymIntArrayRef, c10::SymIntArrayRef,
            c10::SymIntArrayRef, bool, c10::SymIntArrayRef, c10::SymInt),
@@ -311,10 +329,10 @@ using Known = SignatureList<
 
 int g_typed_doors = 0;
 
-/// What a typed door sees to by itself. The rest is for the common one: generators, waits of the host, arguments that
-/// belong on the CPU, composites.
+/// What a typed door sees to by itself. The rest is for the common one: generators, arguments that belong on the CPU,
+/// composites.
 bool may_be_typed(const OperatorPlan& plan) {
-  if (plan.decomposes || plan.generator >= 0 || plan.synchronises) return false;
+  if (plan.decomposes || plan.generator >= 0) return false;
   for (int i = 0; i < static_cast<int>(plan.arguments.size()); ++i) {
     if (plan.rule.argument(i) == engine::ArgumentRule::kMustBeCpu) return false;
   }

@@ -84,7 +84,11 @@ engine::Timeline& memory_timeline(int device) {
 }
 
 engine::SiteId current_site() noexcept {
-  if (t_site != 0) return t_site;
+  const engine::SiteId above = t_site;
+  return above != 0 ? above : site_of_call();
+}
+
+engine::SiteId site_of_call() noexcept {
   const engine::SiteId here = user_site();
   return here != 0 ? here : forward_site_of_current_node();
 }

@@ -30,6 +30,8 @@ extern std::atomic<int64_t> g_steps;
 
 /// The user's line for a call in progress: this thread's, or in backward the forward line that made the node.
 engine::SiteId current_site() noexcept;
+/// The same where no call is in progress above this one.
+engine::SiteId site_of_call() noexcept;
 /// Whether a copy from a device to pinned memory was ever started without waiting: else nobody can read one too early.
 extern std::atomic<bool> g_copies_pending;
 /// What is copied on this thread meanwhile, Locus moves by itself: the ledger says so.
