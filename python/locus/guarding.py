@@ -10,9 +10,12 @@ from __future__ import annotations
 import collections
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from locus.errors import UsageError
+
+if TYPE_CHECKING:
+    from locus.messages import Finding
 
 _ERRORS = (RuntimeError, TypeError, ValueError, BufferError)
 """What PyTorch raises about devices, and NumPy."""
@@ -55,7 +58,7 @@ def guard(history: bool = False) -> None:
         _install_attributes(bridge)
 
 
-def explain(error: BaseException) -> Any:
+def explain(error: BaseException) -> Finding | None:
     """The finding behind an exception of PyTorch's, or None where it is not about devices. Also puts it there."""
     known = error.__dict__.get("finding")
     return known if known is not None else _attach(error, None)
@@ -72,7 +75,7 @@ def _record(bridge: Any) -> None:
     bridge.start_recording()
 
 
-def _attach(error: BaseException, frames: list[Any] | None) -> Any:
+def _attach(error: BaseException, frames: list[Any] | None) -> Finding | None:
     """Explains an exception once; never raises, never recurses."""
     if getattr(_asking, "now", False) or "_locus_asked" in error.__dict__:
         return error.__dict__.get("finding")
@@ -106,11 +109,11 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Any:
         _asking.now = False
 
 
-_lately: collections.deque[Any] = collections.deque(maxlen=16)
+_lately: collections.deque[Finding] = collections.deque(maxlen=16)
 """The last findings: PyTorch raises an error of another thread once more, with the first one's traceback as words."""
 
 
-def _carried(error: BaseException) -> Any:
+def _carried(error: BaseException) -> Finding | None:
     """The finding whose text is in an error's message: that of the error which this one passes on."""
     text = str(error)
     return next((finding for finding in list(_lately) if finding.text in text), None)

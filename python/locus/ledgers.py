@@ -7,9 +7,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locus.errors import LedgerError, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # part of typing from Python 3.11 on
 
 _MAX_LINES = 20
 
@@ -73,10 +76,10 @@ class ledger(contextlib.ContextDecorator):
         self._scopes: dict[int, int] = {}
         self._peaks: dict[int, tuple[int, list[dict[str, Any]]]] = {}
 
-    def _recreate_cm(self) -> ledger:
+    def _recreate_cm(self) -> Self:
         return type(self)()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         if self._bridge is not None:
             raise UsageError("this ledger was used before. Make a new one: `with locus.ledger() as ledger:`.")
         from locus import policies
@@ -182,7 +185,7 @@ class no_transfers(ledger):
         super().__init__()
         self.from_, self.to = _device_name(from_), _device_name(to)
 
-    def _recreate_cm(self) -> ledger:
+    def _recreate_cm(self) -> Self:
         return type(self)(self.from_, self.to)
 
     def __exit__(self, kind: Any, *rest: object) -> None:

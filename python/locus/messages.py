@@ -18,12 +18,35 @@ class Finding:
     def __init__(self, data: dict[str, Any], text: str):
         self.data, self.text = data, text
 
-    code = property(lambda self: self.data["code"], doc="Such as LOC003.")
-    reason = property(lambda self: self.data["reason"], doc="Such as plain-attribute.")
-    message = property(lambda self: self.data["message"], doc="One sentence.")
-    cause = property(lambda self: self.data["cause"], doc="The line to edit: file and line.")
-    culprit = property(lambda self: self.data["culprit"], doc="The tensor: name, kind, device, expected_device.")
-    fixes = property(lambda self: self.data["fixes"], doc="The edits.")
+    @property
+    def code(self) -> str:
+        """Such as LOC003."""
+        return str(self.data["code"])
+
+    @property
+    def reason(self) -> str:
+        """Such as plain-attribute."""
+        return str(self.data["reason"])
+
+    @property
+    def message(self) -> str:
+        """One sentence."""
+        return str(self.data["message"])
+
+    @property
+    def cause(self) -> dict[str, Any]:
+        """The line to edit: file and line."""
+        return dict(self.data["cause"])
+
+    @property
+    def culprit(self) -> dict[str, Any]:
+        """The tensor: name, kind, device, expected_device."""
+        return dict(self.data["culprit"])
+
+    @property
+    def fixes(self) -> list[dict[str, Any]]:
+        """The edits."""
+        return list(self.data["fixes"])
 
     def __str__(self) -> str:
         return self.text

@@ -32,15 +32,10 @@ def _local(frames: Frames, name: str, wanted: Any) -> Any:
     return None
 
 
-def _named(module: Any) -> list[tuple[str, Any, str]]:
-    found = [(name, tensor, "parameter") for name, tensor in module.named_parameters()]
-    return found + [(name, tensor, "buffer") for name, tensor in module.named_buffers()]
-
-
 def _wrapped(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, Any] | None:
     """DistributedDataParallel: the module is not where device_ids say, or it is in several places."""
     module = _local(frames, "module", values.is_module)
-    named = _named(module) if module is not None else []
+    named = findings.named(module) if module is not None else []
     if not named:
         return None
     kind = type(module).__name__
@@ -77,13 +72,13 @@ def _collective(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, 
         tensors = [frame.f_locals.get(name) for name in ("tensor", "input", "output", "tensor_list", "input_list")]
         flat = [t for value in tensors for t in (value if isinstance(value, (list, tuple)) else [value])]
         if values.is_module(module):
-            flat = [t for _, t, _ in _named(module)]
+            flat = [t for _, t, _ in findings.named(module)]
         tensor = next((t for t in flat if values.is_tensor(t) and t.device.type == "cpu"), None)
         if tensor is None:
             continue
         if values.is_module(module):
             op, what = "DistributedDataParallel", "parameter"
-            name = next(n for n, t, _ in _named(module) if t is tensor)
+            name = next(n for n, t, _ in findings.named(module) if t is tensor)
         else:
             op, what, name = frame.f_code.co_name, "variable", _variable(frames, tensor)
         facts = findings.operand(tensor, name, what, True)

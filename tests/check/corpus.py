@@ -18,31 +18,11 @@ from pathlib import Path
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 DEVICES = 2
 
-REASONS = frozenset(
-    {
-        "plain-attribute",
-        "plain-container",
-        "default-device",
-        "batch-not-moved",
-        "inconsistent-source",
-        "to-not-assigned",
-        "optimizer-state",
-        "loss-weight",
-        "model-not-moved",
-        "handoff-missing",
-        "replica-pinned",
-        "index",
-        "generator",
-        "lengths-must-be-cpu",
-        "host-access",
-        "fork-cuda",
-        "read-too-early",
-        "checkpoint",
-        "cache",
-        "gradient",
-        "other",
-    }
-)
+_CODES = PROGRAMS.parent.parent / "locus" / "engine" / "codes.def"
+_CODE = re.compile(r'LOCUS_CODE\(k\w+, "LOC(\d+)", "([\w-]+)"')
+_LAST = 21  # those after it are about distributed programs: tests/dist
+
+REASONS = frozenset(reason for number, reason in _CODE.findall(_CODES.read_text()) if int(number) <= _LAST)
 
 _BUG = re.compile(r"# BUG(?: (\d+))?: (\S+) culprit=(.+?)\s*(?=# (?:ALSO|RAISES):|$)")
 _ALSO = re.compile(r"# ALSO: (\d+)")

@@ -59,7 +59,7 @@ def _mend_replicas(session: Any, wrapped: Any) -> None:
     if not wrapped.device_ids:
         return
     home = torch.device("cuda", wrapped.device_ids[0])
-    named = _named(wrapped.module)
+    named = findings.named(wrapped.module)
     left = [entry for entry in named if entry[1].device != home]
     if not left or len(left) == len(named) or handlers.find_handler(None, RuntimeError)[0] == handlers.RAISE:
         return
@@ -113,12 +113,6 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
         return [moved(item) for item in value] if isinstance(value, list) else value
 
     return tuple(moved(value) for value in args), {key: moved(value) for key, value in kwargs.items()}, copies
-
-
-def _named(module: Any) -> list[tuple[str, Any, str]]:
-    """(name, tensor, kind) of everything that a move would move."""
-    parameters = [(name, tensor, "parameter") for name, tensor in module.named_parameters()]
-    return parameters + [(name, tensor, "buffer") for name, tensor in module.named_buffers()]
 
 
 def _flat(value: Any) -> list[Any]:
@@ -210,7 +204,7 @@ def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[s
 def before_wrapping(session: Any, module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """A module is about to become a DistributedDataParallel: is it in one place, and in the place that is named?"""
     use = findings.here(4)
-    named = _named(module)
+    named = findings.named(module)
     cuda = [t.device for _, t, _ in named if t.device.type == "cuda"]
     left = [(n, t, kind) for n, t, kind in named if t.device.type == "cpu"]
     group = kwargs.get("process_group")

@@ -66,6 +66,12 @@ def operand(tensor: Any, name: str, kind: str, culprit: bool, expected: str = ""
     }  # fmt: skip
 
 
+def named(module: Any) -> list[tuple[str, Any, str]]:
+    """(name, tensor, kind) of everything that a move of a module would move."""
+    parameters = [(name, tensor, "parameter") for name, tensor in module.named_parameters()]
+    return parameters + [(name, tensor, "buffer") for name, tensor in module.named_buffers()]
+
+
 def culprit_of(facts: dict[str, Any], expected: str = "") -> dict[str, Any]:
     """The culprit that an operand's facts describe."""
     keys = ("name", "kind", "device", "shape", "dtype")
