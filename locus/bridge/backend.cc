@@ -18,6 +18,7 @@
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/state.h"
+#include "locus/bridge/watch.h"
 
 namespace locus::bridge {
 
@@ -96,18 +97,30 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
       machine().streams().wait(stream.device_index(), stream.id(), *static_cast<sim::Event*>(event));
     }
   }
-  bool queryEvent(void*) const override { return true; }
+  bool queryEvent(void* event) const override {
+    if (event != nullptr) machine().streams().synchronize(*static_cast<sim::Event*>(event));  // whoever asks knows now
+    return true;
+  }
   void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<sim::Event*>(event); }
   DeviceIndex deviceCount() const noexcept override {
     look_at_visible_devices();
     return static_cast<DeviceIndex>(simulating() ? machine().devices() : 0);
   }
-  bool queryStream(const Stream&) const override { return true; }
+  bool queryStream(const Stream& stream) const override {
+    machine().streams().synchronize(stream.device_index(), stream.id());
+    return true;
+  }
   void synchronizeStream(const Stream& stream) const override {
     machine().streams().synchronize(stream.device_index(), stream.id());
+    static const engine::OperatorId what = operator_number("Stream.synchronize");
+    if (watching()) note_synchronisation(stream.device_index(), what);
   }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) machine().streams().synchronize(*static_cast<sim::Event*>(event));
+    if (event == nullptr) return;
+    const auto* e = static_cast<sim::Event*>(event);
+    machine().streams().synchronize(*e);
+    static const engine::OperatorId what = operator_number("Event.synchronize");
+    if (watching() && e->device >= 0) note_synchronisation(e->device, what);
   }
   void synchronizeDevice(const DeviceIndex device) const override { machine().streams().synchronize(device); }
   void recordDataPtrOnStream(const c10::DataPtr&, const Stream&) const override {}

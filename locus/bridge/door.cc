@@ -13,6 +13,7 @@
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/passage.h"
+#include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/typed_door.h"
 #include "locus/bridge/watch.h"
@@ -256,7 +257,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
       report_and_move(call, violation);
     }
     if (plan.generator >= 0) check_generator(call);
-    if (g_copies_pending.load(std::memory_order_relaxed)) check_pending(call);
+    if (copies_pending()) check_pending(call);
   }
   look_at_operands(call, &passage);
   if (judging && needs_trial(call) && try_whole(call, next, &card)) {
@@ -307,14 +308,8 @@ void install_door() {
 }
 
 void check_host_read(const std::string& op, const Tensor& t, int argument) {
-  if (!t.has_storage()) return;
-  HostHeader* header = header_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
-  if (header == nullptr) return;
-  const int device = header->pending_device.load(std::memory_order_acquire);
-  if (device < 0 || policy() == Policy::kRaise || policy() == Policy::kMove) return;
-  header->pending_device.store(-1, std::memory_order_relaxed);
-  if (machine().streams().host_has_seen(device, header->pending_stream, header->pending_position)) return;
-  report_early_read(op, t, argument, device);
+  if (policy() == Policy::kRaise || policy() == Policy::kMove) return;
+  if (const std::optional<int> device = take_pending(t)) report_early_read(op, t, argument, *device);
 }
 
 void share_counters(SharedCounters* place) { g_shared.store(place); }

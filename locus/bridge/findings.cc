@@ -12,6 +12,7 @@
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/typed_door.h"
 #include "locus/bridge/watch.h"
@@ -313,6 +314,17 @@ void define_check(py::module_& m) {
     set_policy_state(static_cast<PolicyState>(Policy::kRaise));
   });
   m.def("use_real_devices", &use_real_devices);
+  m.def("set_copy_follower", [](py::object follower) {
+    auto* kept = new py::object(std::move(follower));  // for good: a copy may be made to the very end
+    set_copy_follower([kept](std::uint64_t site, int device) {
+      const py::gil_scoped_acquire gil;
+      try {
+        return (*kept)(site, device).cast<bool>();
+      } catch (const std::exception&) {
+        return false;  // a copy that is not followed is not blamed
+      }
+    });
+  });
   m.def("note_wait", [](int device, const std::string& what, double seconds) {
     if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
@@ -320,7 +332,7 @@ void define_check(py::module_& m) {
   m.def("follow_memory", &follow_memory);
   m.def("fault_said", [] { return g_fault_said.load(); });
   m.def("current_site", [] { return current_site(); });
-  m.def("check_host_read", [](const Tensor& t) { check_host_read("numpy", t, 0); });
+  m.def("check_host_read", [](const Tensor& t, const std::string& op) { check_host_read(op, t, 0); });
   m.def("count_step", [] {
     const int64_t steps = ++g_steps;
     publish_counters();

@@ -108,7 +108,7 @@ class HostCall {
       bring_to_host(argument, (*stack_)[base_ + i]);
     }
     call();
-    if (plan_.synchronises && watching()) note_synchronisation(device_, plan_.number);
+    if (watching() && (plan_.synchronises || has_mask_)) host_waits();
     for (auto& operand : operands_) {
       if (!operand.written) continue;
       follow_metadata(operand);
@@ -120,6 +120,12 @@ class HostCall {
   }
 
  private:
+  /// On a card the host waits for the result, or for how much a mask selects. Masked writes may do without that.
+  void host_waits() const {
+    machine().streams().synchronize(device_, current_stream(device_));
+    if (!plan_.arguments[0].written) note_synchronisation(device_, plan_.number);
+  }
+
   /// As a real GPU does, in the kernel. While a program is checked the door has seen most calls before; what
   /// gets here (operators that other operators call) is reported too.
   void check_operands() {
@@ -168,7 +174,10 @@ class HostCall {
       }
     } else {
       visit_tensors(argument.kind, value, [&](Tensor& t) {
-        if (is_simulated(t)) t = to_host(std::move(t), argument.written);
+        if (!is_simulated(t)) return;
+        has_mask_ = has_mask_ || (argument.kind == ArgumentKind::kOptionalTensorList &&
+                                  (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte));
+        t = to_host(std::move(t), argument.written);
       });
     }
   }
@@ -289,6 +298,7 @@ class HostCall {
   Stack* stack_;
   size_t base_;
   int device_ = -1;
+  bool has_mask_ = false;  ///< among the indices
   Operands operands_;
   using StoragePointer = c10::intrusive_ptr<c10::StorageImpl>;
   c10::SmallVector<std::pair<StoragePointer, StoragePointer>, 2> adopted_;  ///< the host's, held for its address; ours

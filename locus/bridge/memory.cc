@@ -40,7 +40,7 @@ c10::DataPtr allocate_with_header(size_t bytes, c10::DeleterFnPtr deleter) {
   auto* header = new (plain.release_context()) HostHeader;
   header->magic = kHeaderMagic;
   header->origin.store(0, std::memory_order_relaxed);
-  header->pending_device.store(-1, std::memory_order_relaxed);
+  header->pending.store(false, std::memory_order_relaxed);
   void* data = reinterpret_cast<char*>(header) + kHeaderBytes;
   return {data, data, deleter, c10::Device(c10::kCPU)};
 }

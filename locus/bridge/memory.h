@@ -56,10 +56,7 @@ at::Tensor empty_on_device(c10::IntArrayRef size, c10::IntArrayRef stride, caffe
 struct HostHeader {
   uint64_t magic;
   std::atomic<engine::OriginId> origin;
-  // A copy from a device that was not waited for: which stream, which position on it. Device -1: none.
-  std::atomic<int32_t> pending_device;
-  int64_t pending_stream;
-  uint64_t pending_position;
+  std::atomic<bool> pending;  ///< a copy to it was started without waiting, see pending.h
 };
 /// The header of a host storage, or nullptr (memory from before the check, or not from PyTorch).
 HostHeader* header_of(const c10::StorageImpl& storage);

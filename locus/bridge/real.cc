@@ -7,6 +7,7 @@
 #include <array>
 
 #include "locus/bridge/memory.h"
+#include "locus/bridge/pending.h"
 #include "locus/bridge/watch.h"
 #include "locus/engine/intern.h"
 
@@ -150,12 +151,20 @@ RealCrossing::RealCrossing(const Call& call) : plan_(call.plan) {
     non_blocking_ = call.stack[call.base + 5].toBool();
     if (non_blocking_ && from_.is_cpu()) pinned_ = first.is_pinned();
   }
+  if (non_blocking_ && from_.is_cuda() && to_.is_cpu() && (pinned_ || plan_.moves) &&
+      g_judging.load(std::memory_order_relaxed)) {
+    follows_ = follow_copy(from_.index());
+  }
   began_ = std::chrono::steady_clock::now();
 }
 
 void RealCrossing::note(const torch::jit::Stack& stack) const {
   const auto time =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began_).count();
+  if (follows_) {
+    const at::Tensor& host = stack.back().toTensor();
+    if (host.device().is_cpu() && host.is_pinned()) note_pending(host, from_.index());
+  }
   c10::Device to = to_;
   if (plan_.moves && !stack.empty() && stack.back().isTensor()) to = stack.back().toTensor().device();
   if (plan_.synchronises) {

@@ -38,6 +38,7 @@ class RealCrossing {
   const OperatorPlan& plan_;
   c10::Device from_{c10::kCPU}, to_{c10::kCPU};
   bool non_blocking_ = false, pinned_ = false;
+  bool follows_ = false;  ///< the host may read the copy too early
   std::int64_t bytes_ = 0;
   std::chrono::steady_clock::time_point began_;
 };

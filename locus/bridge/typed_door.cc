@@ -12,6 +12,7 @@
 
 #include "locus/bridge/door.h"
 #include "locus/bridge/passage.h"
+#include "locus/bridge/pending.h"
 
 namespace locus::bridge {
 namespace {
@@ -45,6 +46,7 @@ class Places {
     asked_ = true;
     wanted_ = device;
   }
+  bool any_on_the_cpu() const { return mixed_ || scalars_ != 0 || (known_ && home_.is_cpu()); }
   bool any_off_the_cpu() const { return mixed_ || (known_ && !home_.is_cpu()); }
   /// Nothing to judge and nothing that crosses from one device to another.
   bool plain(bool one_scalar_is_welcome) const {
@@ -154,11 +156,12 @@ class TypedDoor<Result(Arguments...)> final : public c10::OperatorKernel {
  private:
   template <class... Given>
   bool is_plain(Given&... given) const {
-    if (t_reporting || g_copies_pending.load(std::memory_order_relaxed)) return false;
+    if (t_reporting) return false;
     Places places;
     (each_tensor_of(given, [&](const Tensor& t, bool written) { places.add(t, written); }), ...);
     (ask(&places, given), ...);
     if (plan_.synchronises && places.any_off_the_cpu()) return false;  // the host waits: that is measured
+    if (copies_pending() && places.any_on_the_cpu()) return false;     // the host may read too early
     return places.plain(one_scalar_is_welcome_);
   }
   template <class Other>

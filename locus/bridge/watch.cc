@@ -8,6 +8,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
 
 namespace locus::bridge {
@@ -59,8 +60,6 @@ void begin_watching() {
 void end_watching() {
   if (--g_watchers == 0) g_watching.store(false);
 }
-
-std::atomic<bool> g_copies_pending{false};
 
 MovingScope::MovingScope() : outer_(t_moving) { t_moving = true; }
 MovingScope::~MovingScope() { t_moving = outer_; }
@@ -130,15 +129,11 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
     kind = is_pinned(host.storage().data()) ? kNonBlocking : kNonBlockingUnpinned;
   }
   transfers().add({current_site(), device_number(from), device_number(to), kind}, bytes);
-  if (!to.device().is_cpu()) return;
-  const int device = from.device().index();
-  if (kind == kNonBlocking) {
-    if (HostHeader* header = header_of(*to.storage().unsafeGetStorageImpl())) {
-      header->pending_stream = current_stream(device);
-      header->pending_position = machine().streams().advance(device, current_stream(device));
-      header->pending_device.store(device, std::memory_order_release);
-      g_copies_pending.store(true, std::memory_order_relaxed);
-    }
+  const int device = to.device().is_cpu() ? from.device().index() : to.device().index();
+  if (!to.device().is_cpu()) {
+    if (kind == kBlocking && from.device().is_cpu()) machine().streams().synchronize(device, current_stream(device));
+  } else if (kind == kNonBlocking) {
+    note_pending(to, device);
   } else {
     // A blocking copy to the host waits for the stream; so does one into memory that is not pinned.
     machine().streams().synchronize(device, current_stream(device));

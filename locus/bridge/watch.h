@@ -32,8 +32,6 @@ extern std::atomic<int64_t> g_steps;
 engine::SiteId current_site() noexcept;
 /// The same where no call is in progress above this one.
 engine::SiteId site_of_call() noexcept;
-/// Whether a copy from a device to pinned memory was ever started without waiting: else nobody can read one too early.
-extern std::atomic<bool> g_copies_pending;
 /// What is copied on this thread meanwhile, Locus moves by itself: the ledger says so.
 class MovingScope {
  public:

@@ -27,7 +27,7 @@ def install(bridge: Any) -> None:
             copy = self if target is None else bridge.move_unseen(self.detach(), "cpu")
             return original(copy, *arguments, **options)
         if not self.requires_grad:
-            bridge.check_host_read(self)
+            bridge.check_host_read(self, "numpy")
         return original(self, *arguments, **options)
 
     torch.Tensor.numpy = numpy
@@ -37,7 +37,7 @@ def install(bridge: Any) -> None:
     @functools.wraps(original_list)
     def tolist(self: Any) -> Any:
         if not self.is_cuda and bridge.policy_state() > 0:
-            bridge.check_host_read(self)
+            bridge.check_host_read(self, "tolist")
         return original_list(self)
 
     torch.Tensor.tolist = tolist
@@ -53,7 +53,7 @@ def install(bridge: Any) -> None:
             if x.is_cuda and bridge.report_outside(_raw(x, "from_dlpack")) is not None:
                 x = bridge.move_unseen(x.detach(), "cpu")
             elif not x.is_cuda:
-                bridge.check_host_read(x)
+                bridge.check_host_read(x, "from_dlpack")
         return original_dlpack(x, *arguments, **options)
 
     library.from_dlpack = from_dlpack
