@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 export TORCH VENV PYTHON JOBS PYTEST_ARGS
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-cpp test-python test-all bench lint format clean distclean
+.PHONY: help build demo test test-cpp test-python test-all bench lint lint-bridge format clean distclean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -29,6 +29,8 @@ bench:           ## build, then the benchmarks
 	@tools/stages.sh bench
 lint:            ## clang-format, clang-tidy and ruff; changes nothing
 	@tools/stages.sh lint
+lint-bridge:     ## clang-tidy over the bridge, with PyTorch's headers (long)
+	@tools/stages.sh lint-bridge
 format:          ## formats every C++ and Python file in place
 	@tools/stages.sh format
 clean:           ## removes what was built, keeps .venv

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The stages behind the Makefile: one line for each, long output in build/log, nothing done twice.
-# Usage: tools/stages.sh build|demo|test|test-cpp|test-python|test-all|bench|lint|format
+# Usage: tools/stages.sh build|demo|test|test-cpp|test-python|test-all|bench|lint|lint-bridge|format
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -338,6 +338,17 @@ case ${1:-} in
     unlock
     echo
     exec tools/lint.sh
+    ;;
+  lint-bridge)
+    lock
+    stage_count=6
+    packages
+    python_environment
+    package
+    stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
+    unlock
+    echo
+    exec tools/lint.sh --bridge
     ;;
   format)
     lock

@@ -49,7 +49,7 @@ void on_fork_child() {
 
 /// PyTorch's idea of the CUDA driver. Order matters to it only through streams and events.
 struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
-  static constexpr DeviceType static_type = DeviceType::CUDA;
+  static constexpr DeviceType static_type = DeviceType::CUDA;  // NOLINT(readability-identifier-naming): PyTorch's
   DeviceType type() const override { return DeviceType::CUDA; }
   Device exchangeDevice(Device device) const override {
     const Device old = getDevice();

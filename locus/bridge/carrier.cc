@@ -40,7 +40,7 @@ std::function<void()> copy_back(std::vector<std::pair<Tensor, Tensor>> stand_ins
   if (stand_ins.empty()) return {};
   return [stand_ins = std::move(stand_ins)] {
     Below below;
-    for (auto [target, stand_in] : stand_ins) target.copy_(stand_in);
+    for (const auto& [target, stand_in] : stand_ins) target.copy_(stand_in);
   };
 }
 

@@ -118,6 +118,7 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
 void Carrier::startCoalescing() { coalesced_.emplace(); }
 
 WorkPtr Carrier::endCoalescing() {
+  TORCH_CHECK(coalesced_.has_value(), "endCoalescing() was called without startCoalescing()");
   Parts parts = std::move(*coalesced_);
   coalesced_.reset();
   return CarriedWork::start(c10::make_intrusive<CarriedWork>(rank_, OpType::COALESCED, std::move(parts), Tensors{},

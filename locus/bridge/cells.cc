@@ -64,10 +64,10 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
 }
 
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const optional<Tensor>& grad_hy, const optional<Tensor>& grad_cy,
-                                                      const Tensor& cx_, const Tensor& cy_, const Tensor& workspace,
+                                                      const Tensor& cx_in, const Tensor& cy_in, const Tensor& workspace,
                                                       bool has_bias) {
   AsKernel kernel(workspace);
-  const Tensor cx = kernel.in(cx_), tanh_cy = kernel.in(cy_).tanh();
+  const Tensor cx = kernel.in(cx_in), tanh_cy = kernel.in(cy_in).tanh();
   const auto gates = gates_of(kernel.in(workspace), 4);
   const Tensor &input = gates[0], &forget = gates[1], &cell = gates[2], &output = gates[3];
   Tensor from_hy = kernel.in(grad_hy), into_cell = kernel.in(grad_cy);
@@ -81,11 +81,12 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const optional<Tensor>& gr
   return {kernel.out(grad_gates), kernel.out(total * forget), kernel.out(grad_bias)};
 }
 
-std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx_,
-                                    const optional<Tensor>& input_bias_, const optional<Tensor>& hidden_bias_) {
-  check_devices("wrapper_CUDA___thnn_fused_gru_cell", input_gates, hidden_gates, hx_, "hx", input_bias_, hidden_bias_);
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx_in,
+                                    const optional<Tensor>& input_bias_in, const optional<Tensor>& hidden_bias_in) {
+  check_devices("wrapper_CUDA___thnn_fused_gru_cell", input_gates, hidden_gates, hx_in, "hx", input_bias_in,
+                hidden_bias_in);
   AsKernel kernel(input_gates);
-  const Tensor input_bias = kernel.in(input_bias_), hidden_bias = kernel.in(hidden_bias_), hx = kernel.in(hx_);
+  const Tensor input_bias = kernel.in(input_bias_in), hidden_bias = kernel.in(hidden_bias_in), hx = kernel.in(hx_in);
   Tensor from_input = kernel.in(input_gates), from_hidden = kernel.in(hidden_gates);
   if (input_bias.defined()) {
     from_input = from_input + input_bias;

@@ -121,7 +121,7 @@ void multiply_before(Tensor& host, const ReduceOp& how) {
   }
 }
 
-void divide_after(Tensor host, const ReduceOp& how, int size) {
+void divide_after(const Tensor& host, const ReduceOp& how, int size) {
   if (how.op_ != ReduceOp::AVG) return;
   if (at::isIntegralType(host.scalar_type(), true)) {
     host.div_(size, "trunc");
@@ -151,6 +151,7 @@ std::vector<int> ranks_on_device(c10d::Store& store, int rank, int size, c10::De
   const auto key = [](int number) { return "locus/device/" + std::to_string(number); };
   store.set(key(rank), card_of(device));
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) keys.push_back(key(i));
   // Asked again and again, not waited for: the wait can be given up, and a store that has gone says so at once.
   const auto end = std::chrono::steady_clock::now() + timeout;

@@ -32,7 +32,7 @@ std::vector<int64_t> split_bytes(const at::Tensor& tensor, const std::vector<int
 std::pair<at::ScalarType, c10d::ReduceOp> reducible(const char* name, const at::Tensor& tensor,
                                                     const c10d::ReduceOp& how);
 void multiply_before(at::Tensor& host, const c10d::ReduceOp& how);
-void divide_after(at::Tensor host, const c10d::ReduceOp& how, int size);
+void divide_after(const at::Tensor& host, const c10d::ReduceOp& how, int size);
 
 /// Waits until every rank has said which device it uses; those that use one that another rank uses too, in order.
 std::vector<int> ranks_on_device(c10d::Store& store, int rank, int size, c10::Device device,

@@ -53,7 +53,7 @@ void listen(const py::object& on_call, const py::object& on_sharing) {
 void define_collectives(py::module_& m) {
   m.def("listen_to_collectives", &listen);
   // Not at import: the base classes are torch.distributed's, which may not be there.
-  m.def("define_process_group", [m](py::object make_gloo) mutable {
+  m.def("define_process_group", [m](const py::object& make_gloo) mutable {
     if (py::hasattr(m, "ProcessGroupNCCL")) return m.attr("ProcessGroupNCCL").cast<py::object>();
     install_ddp_timer();
     py::class_<Carrier, c10::intrusive_ptr<Carrier>, c10d::Backend> group(m, "ProcessGroupNCCL", py::dynamic_attr());

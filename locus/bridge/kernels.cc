@@ -45,7 +45,7 @@ c10::StorageImpl* storage_of(const Tensor& t) {
 }
 
 /// What must not see the calls that a CPU kernel makes inside.
-const DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
+constexpr DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
 
 [[noreturn]] void refuse(const OperatorPlan& plan, const char* why) {
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -149,7 +149,7 @@ class HostCall {
       } else if (plan_.arguments[i].kind == ArgumentKind::kTensorList && value.isTensorList()) {
         const auto list = value.toTensorList();
         for (size_t k = 0; k < list.size() && device_ < 0; ++k) {
-          const Tensor t = list.get(k);
+          const Tensor& t = list.get(k);
           if (is_simulated(t)) device_ = t.device().index();
         }
       } else if (value.isDevice() && value.toDevice().is_cuda()) {

@@ -165,6 +165,7 @@ PYBIND11_MODULE(_bridge, m) {
   m.attr("torch_version") = TORCH_VERSION;
   m.def("set_library_folders", [](const std::vector<std::string>& folders) {
     std::vector<const char*> raw;
+    raw.reserve(folders.size());
     for (const auto& folder : folders) raw.push_back(folder.c_str());
     set_library_folders(raw.data(), static_cast<int>(raw.size()));
     check_frame_layout();

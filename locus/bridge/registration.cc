@@ -211,13 +211,13 @@ int install_kernels() {
   add_sync_norm_kernels(*aten, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
-  static const std::unordered_set<std::string> kInOnePiece = {"convolution",    "convolution_backward",
-                                                              "_convolution",   "convolution_overrideable",
-                                                              "_grouped_mm",    "_chunk_cat",
-                                                              "_chunk_cat.out", "split_with_sizes_copy.out",
-                                                              "ldexp.Tensor",   "ldexp.out",
-                                                              "ldexp_",         "mode.values",
-                                                              "conj_physical_"};
+  static const std::unordered_set<std::string> undivided = {"convolution",    "convolution_backward",
+                                                            "_convolution",   "convolution_overrideable",
+                                                            "_grouped_mm",    "_chunk_cat",
+                                                            "_chunk_cat.out", "split_with_sizes_copy.out",
+                                                            "ldexp.Tensor",   "ldexp.out",
+                                                            "ldexp_",         "mode.values",
+                                                            "conj_physical_"};
   int count = static_cast<int>(done.size());
   auto& dispatcher = c10::Dispatcher::singleton();
   // A card has these in one piece, the CPU in parts: checked as a whole, also where a gradient is needed.
@@ -248,7 +248,7 @@ int install_kernels() {
                            op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
     // Where PyTorch takes it apart above autograd (ldexp in 2.6), the parts have the gradient.
     const bool above_autograd = op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
-    const bool in_one_piece = (kInOnePiece.count(full) != 0 && !above_autograd) || full.compare(0, 9, "_foreach_") == 0;
+    const bool in_one_piece = (undivided.count(full) != 0 && !above_autograd) || full.compare(0, 9, "_foreach_") == 0;
     if (on_cuda && !on_cpu && !composite) {
       aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
       kinds()[full] = "refused";

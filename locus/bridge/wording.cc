@@ -73,7 +73,7 @@ ConvBackend convolution_backend(const Call& call, const Tensor& input, const Ten
 [[noreturn]] void raise_convolution(const Call& call) {
   const Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1), bias = tensor_at(call, 2);
   const ConvBackend backend = convolution_backend(call, input, weight, bias);
-  static const std::unordered_map<int, const char*> kWrappers = {
+  static const std::unordered_map<int, const char*> wrappers = {
       {static_cast<int>(ConvBackend::Slow2d), "wrapper_CUDA___slow_conv2d_forward"},
       {static_cast<int>(ConvBackend::SlowDilated2d), "wrapper_CUDA__slow_conv_dilated2d"},
       {static_cast<int>(ConvBackend::SlowDilated3d), "wrapper_CUDA__slow_conv_dilated3d"},
@@ -82,7 +82,7 @@ ConvBackend convolution_backend(const Call& call, const Tensor& input, const Ten
       {static_cast<int>(ConvBackend::CudaDepthwise2d), "wrapper_CUDA___conv_depthwise2d"},
       {static_cast<int>(ConvBackend::CudaDepthwise3d), "wrapper_CUDA__conv_depthwise3d"},
   };
-  if (const auto found = kWrappers.find(static_cast<int>(backend)); found != kWrappers.end()) {
+  if (const auto found = wrappers.find(static_cast<int>(backend)); found != wrappers.end()) {
     check_as_wrapper(found->second, {{"self", input}, {"weight", weight}, {"bias", bias}});
   }
   if (backend == ConvBackend::Slow3d) {
@@ -260,7 +260,7 @@ void raise_shapes_first(const Call& call) {
 
 void raise_in_own_words(const Call& call) {
   using Check = void (*)(const Call&);
-  static const std::unordered_map<std::string, Check> kChecks = {
+  static const std::unordered_map<std::string, Check> checks = {
       {"aten::convolution", [](const Call& c) { raise_convolution(c); }},
       {"aten::_convolution", [](const Call& c) { raise_convolution(c); }},
       {"aten::_batch_norm_impl_index", &check_batch_norm},
@@ -288,8 +288,8 @@ void raise_in_own_words(const Call& call) {
       {"aten::segment_reduce", &check_segment_reduce},
       {"aten::searchsorted", &check_searchsorted},
   };
-  const auto found = kChecks.find(call.op.schema().name());
-  if (found != kChecks.end()) found->second(call);
+  const auto found = checks.find(call.op.schema().name());
+  if (found != checks.end()) found->second(call);
 }
 
 }  // namespace locus::bridge
