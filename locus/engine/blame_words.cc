@@ -141,8 +141,12 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
       return fmt::format("{} was put into {}{} on {} and kept{}; this call is on {}", name, owner_name, owner_class,
                          o.device, placed, expected);
     }
-    case Code::kToNotAssigned:
-      return fmt::format("{}.to() gives a moved copy and leaves {} where it was; the result was not kept", name, name);
+    case Code::kToNotAssigned: {
+      const auto edit = o.edits.find("assign_to");
+      const bool by_cuda = edit != o.edits.end() && edit->second.new_text.find(".cuda(") != std::string::npos;
+      return fmt::format("{}{} gives a moved copy and leaves {} where it was; the result was not kept", name,
+                         by_cuda ? ".cuda()" : ".to()", name);
+    }
     case Code::kBatchNotMoved:
       return fmt::format("{} came from the data{} and was not moved to {}", name, o.kind == "batch" ? " loader" : "",
                          expected);

@@ -19,7 +19,8 @@ _HINT = re.compile(
 )
 _SAME_DATA = {
     "reshape", "view", "flatten", "squeeze", "unsqueeze", "float", "long", "double", "half", "bool", "int", "t",
-    "transpose", "permute", "contiguous", "clone", "detach", "type", "view_as", "expand", "pin_memory",
+    "transpose", "permute", "contiguous", "clone", "detach", "type", "view_as", "expand", "pin_memory", "split",
+    "chunk", "unbind",
 }  # fmt: skip
 _WRAPPERS = {"enumerate", "tqdm", "iter", "zip", "islice", "trange", "track", "progress", "cycle", "chain"}
 

@@ -114,6 +114,37 @@ def place_in_star(call: ast.Call, file: source.Source, scope: ast.AST, name: str
     return place if place >= 0 else None
 
 
+_PUTTERS = ("append", "appendleft", "add", "put", "put_nowait", "extend", "insert")
+
+
+def is_empty(node: ast.AST) -> bool:
+    """`[]`, `{}`, `{key: [] for key in keys}`, `deque(maxlen=3)`, `queue.Queue()`: what is in it is put there later."""
+    if isinstance(node, ast.DictComp):
+        return is_empty(node.value)
+    if isinstance(node, (ast.List, ast.Dict)):
+        return not (node.elts if isinstance(node, ast.List) else node.keys)
+    made = ("list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Queue", "SimpleQueue", "LifoQueue")
+    return isinstance(node, ast.Call) and histories.called_name(node) in made and not any(
+        isinstance(argument, (ast.Call, ast.List, ast.ListComp, ast.GeneratorExp)) for argument in node.args
+    )
+
+
+def puts(scope: ast.AST, container: str) -> Iterator[tuple[ast.stmt, Any, ast.AST]]:
+    """(statement, key, value) of what a function puts into a container by its methods; key: that of held[key]."""
+    for statement in batches.statements(scope):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
+            continue
+        if call.func.attr not in _PUTTERS:
+            continue
+        held, key = call.func.value, None
+        if isinstance(held, ast.Subscript):
+            key = held.slice.value if isinstance(held.slice, ast.Constant) else ast.unparse(held.slice)
+            held = held.value
+        if ast.unparse(held) == container:
+            yield statement, key, call.args[-1]
+
+
 def holds(loop: Any, line: int) -> bool:
     """Whether a line is in the body of a loop."""
     return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)

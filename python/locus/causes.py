@@ -12,7 +12,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from locus import batches, bindings, device_text, histories, nested, places, rewriting, source, trails, values
+from locus import batches, bindings, device_text, histories, nested, places, rewriting, siblings, source, trails, values
+from locus.links import other_bindings
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
 _DEVICE_NAMES = {"device", "dev", "devices", "DEVICE", "device_id", "gpu"}
@@ -40,17 +41,39 @@ def of_value(
     """The line on a value's trail where it should have been moved; `only_sure`: no guess, the text must say it."""
     links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
     link = next((link for link in links if _is_lost_at(link)), None)
+    is_sure = link is not None
     if link is None and only_sure:
         return None
     if link is None:
-        link = next((link for link in links if _moves_nearby(link) and not _is_made_there(link, links)), None)
+        link = next((link for link in links if siblings.moved_nearby(link) and not _is_made_there(link, links)), None)
     if link is None and is_batch:
         link = _unpacking(links)
+    if trail.held and not is_sure and any(step.facts["action"] == "received" for step in steps):
+        # Computed on the host with what is kept there: it goes over when that is done.
+        before = trail.links[: trail.held[0][2]]
+        link = next((each for each in before if each.how == "assign" and each.context.frame is not None), link)
     if link is None:
         link = _before_helper(links, steps) or _own_statement(links, steps)
     if link is None:
         return _where_gathered(steps) or _after_shared_root(steps, others, links, users)
-    return _cause(link, device, users)
+    found = _cause(link, device, users)
+    if link.how == "loop" and not is_batch and found.edit is None:
+        return found._replace(edit=_first_in_loop(link))
+    return found
+
+
+def _first_in_loop(link: trails.Link) -> source.Edit | None:
+    """`y = y.to(device)` in `for x, y in pairs:`, like the x that the loop moves."""
+    file, moves = link.context.file, siblings.moved_in_loop(link)
+    if not moves:
+        return None
+    beside = file.statement(moves[0])
+    own = rewriting.moves_itself(beside) and rewriting.ends_line(file, beside)
+    spot = beside if own else link.statement.body[0]
+    if not rewriting.starts_line(file, spot) or getattr(spot, "decorator_list", None):
+        return None
+    line = f"{rewriting.indent_of(file, spot)}{link.name} = {link.name}{rewriting.same_move(file, moves[0])}"
+    return file.insertion(spot.end_lineno if own else spot.lineno - 1, line)
 
 
 def at_use(
@@ -91,6 +114,12 @@ def place_of(link: trails.Link) -> places.Location:
     return location_of(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
 
 
+def is_lost_before(trail: trails.Trail, number: int) -> bool:
+    """Whether the text says of one of the first links that the value should have been moved there."""
+    nearest = [link for link in trail.links[:number] if not _is_owner(link.node)]
+    return any(_is_lost_at(link) or siblings.moved_nearby(link) for link in nearest)
+
+
 def _is_owner(node: ast.AST) -> bool:
     """`return self`: the object that holds the tensor, which its own .to() can't move again."""
     return isinstance(node, ast.Name) and node.id == "self"
@@ -102,6 +131,9 @@ def _where_gathered(steps: list[histories.Step]) -> Cause | None:
     if last is None or last.call is None or last.facts["action"] != "computed" or len(steps) < 2:
         return None
     gathers = histories.called_name(last.call) in _GATHERING
+    written = last.call.args[0] if last.call.args else None
+    if isinstance(written, (ast.List, ast.Tuple)) and all(isinstance(each, ast.Name) for each in written.elts):
+        return None  # `torch.stack([a, b])`: of tensors with names of their own
     first = steps[0].facts["at"]
     elsewhere = (first["line"], first["function"]) != (last.facts["at"]["line"], last.facts["at"]["function"])
     return Cause(last.facts["at"], None) if gathers and elsewhere else None
@@ -116,13 +148,19 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
     inside = next((each for each in ast.walk(link.node) if nested.passed_by(each) is not None), None)
     if inside is not None:
         edit = nested.recursion(file, inside)
+    elif unpacked and device.startswith("cuda") and isinstance(node, ast.Call) and batches.root(node) is not None:
+        # `a, b = y.split(2)`: a tuple has no .to(), what is split has.
+        words = device_text.write(file, node, device, users)
+        edit = rewriting.append_call(file, node.func.value, f".to({words})")
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
         made = isinstance(node, ast.Call) and histories.called_name(node) in rewriting.FACTORIES
         edit = None
         if made:
             edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
-        edit = edit or rewriting.append_call(file, node, f".to({words})")
+        beside = siblings.move_in_statement(link, device) if node is link.node else None
+        suffix = rewriting.same_move(file, beside) if beside is not None else f".to({words})"
+        edit = edit or rewriting.append_call(file, node, suffix)
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
     return Cause(location_of(file, spot), edit)
 
@@ -140,7 +178,7 @@ def _until_moved(links: list[trails.Link]) -> Iterator[trails.Link]:
     for link in links:
         if link.moved:
             # In a loop the value may be that of the time before, which another statement bound.
-            for statement, value in trails.other_bindings(link):
+            for statement, value in other_bindings(link):
                 later = statement.lineno > link.statement.lineno and _is_in_loop(link.context.file, statement)
                 if later and isinstance(statement, ast.Assign) and not bindings.is_move(value):
                     yield link._replace(statement=statement, node=value, moved=False)
@@ -162,7 +200,7 @@ def _is_lost_at(link: trails.Link) -> bool:
     if link.how in ("loop", "made"):
         return False
     return link.lost or (
-        _moves_others(link)
+        siblings.moved_in_statement(link)
         or _is_moved_elsewhere(link)
         or _is_identity(link)
         or any(_hands_on(node) or nested.passed_by(node) is not None for node in ast.walk(link.node))
@@ -170,43 +208,11 @@ def _is_lost_at(link: trails.Link) -> bool:
     )
 
 
-def _moves_others(link: trails.Link) -> bool:
-    """`x, y = x.to(device), y`: other values are moved in the same statement."""
-    file = link.context.file
-    inside = set(map(id, ast.walk(link.node)))
-    around = list(file.ancestors(link.node))
-    header: ast.AST = link.statement
-    if hasattr(header, "body") or any(_places(node) for node in ast.walk(link.node)):
-        return False
-    if link.how == "argument":  # what else the same call is given
-        header = next((node for node in around if isinstance(node, ast.Call)), header)
-    elif link.how == "assign" and isinstance(link.target, ast.Name):
-        if not isinstance(file.parent(link.node), ast.Tuple):
-            return False
-    above = set(map(id, around))
-    moves = [node for node in ast.walk(header) if _places(node)]
-    return any(id(move) not in inside and id(move) not in above for move in moves)
-
-
-def _places(node: ast.AST) -> bool:
-    """`x.to(device)`, `torch.zeros(3, device=device)`: says where a tensor shall be."""
-    if bindings.is_move(node):
-        return _moves_tensor(node)
-    made = isinstance(node, ast.Call) and histories.called_name(node) in trails.MAKERS
-    return made and any(k.arg == "device" for k in node.keywords)
-
-
 def _is_moved_elsewhere(link: trails.Link) -> bool:
     """Whether the function binds the same name twice, once moved and here not."""
     if link.how != "assign" or not isinstance(link.node, ast.Call):
         return False
-    return any(bindings.is_move(value) and _moves_tensor(value) for _, value in trails.other_bindings(link))
-
-
-def _moves_tensor(move: ast.Call) -> bool:
-    """Not `Net().to(device)`."""
-    made = move.func.value
-    return not (isinstance(made, ast.Call) and histories.called_name(made)[:1].isupper())
+    return any(bindings.is_move(value) and siblings.moves_tensor(value) for _, value in other_bindings(link))
 
 
 def _is_identity(link: trails.Link) -> bool:
@@ -258,41 +264,10 @@ def _root_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _moves_nearby(link: trails.Link) -> bool:
-    """Whether the statements around one move the rest of what came with the value."""
-    if link.how not in ("assign", "loop", "return", "attribute"):
-        return False
-    if link.how != "loop" and batches.root(link.node) is None:
-        return False  # a new value: where it belongs is its own affair
-    file, statement = link.context.file, link.statement
-    if isinstance(statement, (ast.For, ast.AsyncFor)):
-        block = statement.body
-    else:
-        parent = file.parent(statement)
-        block = next((b for _, b in ast.iter_fields(parent) if isinstance(b, list) and statement in b), [])
-    for other in block:
-        if other is statement or hasattr(other, "body") or not isinstance(other, (ast.Assign, ast.AnnAssign)):
-            continue
-        value = other.value
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not bindings.is_move(value):
-            value = value.func.value
-        if bindings.is_move(value) and _moves_tensor(value) and not _is_bound_by(other, link.target):
-            return True
-    return False
-
-
 def _is_made_there(link: trails.Link, links: list[trails.Link]) -> bool:
     """`return reward`, of what the same function made out of nothing: the call that made it is to be mended."""
     is_name = link.how in ("assign", "return") and isinstance(link.node, ast.Name)
     return is_name and any(each.how == "made" and each.context.scope is link.context.scope for each in links)
-
-
-def _is_bound_by(statement: ast.stmt, target: ast.AST | None) -> bool:
-    """Whether a statement binds the value's own name: it would have moved it."""
-    if target is None:
-        return False
-    texts = [ast.unparse(t) for t in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])]
-    return ast.unparse(target) in texts
 
 
 def _unpacking(links: list[trails.Link]) -> trails.Link | None:

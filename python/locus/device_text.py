@@ -15,7 +15,10 @@ import torch
 
 from locus import source, values
 
-_PREFERRED = ("device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device")
+_PREFERRED = (
+    "device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device",
+    "self.args.device", "self.cfg.device", "self.config.device", "self.opt.device",
+)  # fmt: skip
 _PARAMETERS = ("device", "dev")
 
 
@@ -112,7 +115,7 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
     """A variable of the function itself, or an attribute of one."""
     for text in _PREFERRED:
         root, _, attribute = text.partition(".")
-        if not bound_before(file, scope, root, node):
+        if not bound_before(file, scope, root, node) or ("." in attribute and getattr(scope, "name", "") == "__init__"):
             continue
         if frame is not None:
             if same_device(values.evaluate(ast.parse(text, mode="eval").body, frame), device):
@@ -199,12 +202,13 @@ def _from_operand(
 ) -> str:
     """`x.device`, of a tensor that is where it should be."""
     for other, other_file in others:
-        if other_file is not file or function_of(file, other) is not scope or not _is_simple(other):
+        together = other_file is file and file.statement(other) is file.statement(node)
+        if other_file is not file or function_of(file, other) is not scope or not _is_simple(other, together):
             continue
         root = other
         while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
-        if bound_before(file, scope, root.id, node):
+        if bound_before(file, scope, root.id, node) or (together and _is_comprehended(file, node, root.id)):
             return f"{file.flat(other)}.device"
     if frame is None:
         return _from_context(file, node, scope)
@@ -225,7 +229,16 @@ def _from_context(file: source.Source, node: ast.AST, scope: ast.AST) -> str:
     return f"{names[0]}.device" if names and given[0] == "ctx" else ""
 
 
-def _is_simple(node: ast.AST) -> bool:
-    while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)):
+def _is_simple(node: ast.AST, together: bool = False) -> bool:
+    """`x`, `batch["x"]`, `net.weight`; in the statement itself `grads[k]` as well, whatever k is there."""
+    keys = (ast.Constant, ast.Name) if together else ast.Constant
+    while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and isinstance(node.slice, keys)):
         node = node.value
     return isinstance(node, ast.Name)
+
+
+def _is_comprehended(file: source.Source, node: ast.AST, name: str) -> bool:
+    """Whether a comprehension around a node binds a name."""
+    around = [generator for a in file.ancestors(node) for generator in getattr(a, "generators", ())]
+    bound = [n for generator in around for n in ast.walk(generator.target) if isinstance(n, ast.Name)]
+    return any(n.id == name for n in bound)

@@ -16,7 +16,19 @@ from typing import Any
 
 import torch
 
-from locus import batches, caches, device_text, expressions, histories, names, places, rewriting, source, values
+from locus import (
+    batches,
+    bindings,
+    caches,
+    device_text,
+    expressions,
+    histories,
+    names,
+    places,
+    rewriting,
+    source,
+    values,
+)
 from locus.module_edits import module_list, move_module, move_root, optimizer_state, register_buffer, scopes
 from locus.rewriting import (
     add_argument,
@@ -172,10 +184,27 @@ def factory_device(request: Request) -> Edit | None:
     file, call = _creation(request)
     if call is not None:
         words = request.words(file, call)
+        if words.startswith('"'):
+            words = _given_there(request, file, call) or words
         if words.startswith('"') and _has_words_at_use(request, file, call):
             return None
         return device_argument(file, call, words, rewriting.is_drawn_on(call, request.device, request.users))
     return _move_where_made(request)
+
+
+def _given_there(request: Request, file: source.Source, call: ast.Call) -> str:
+    """`x.device`, of what a helper was given that made the tensor and has returned: `mask(x)` is called at the use."""
+    place, node = _place(request)
+    helper = device_text.function_of(file, call)
+    if not isinstance(node, ast.Call) or histories.called_name(node) != getattr(helper, "name", None):
+        return ""
+    bound_again = {n.id for n in ast.walk(helper) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for name in bindings.parameters(helper):
+        given = bindings.argument_of(node, file, helper, name)
+        value = values.evaluate(given, request.use.frame) if given is not None else None
+        if values.is_tensor(value) and str(value.device) == request.device and name not in bound_again:
+            return f"{name}.device"
+    return ""
 
 
 def _has_words_at_use(request: Request, file: source.Source, call: ast.Call) -> bool:
@@ -372,7 +401,7 @@ def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
     for step in request.steps:
         made = step.call is not None and step.facts["action"] in ("created", "foreign")
         if made and histories.called_name(step.call) in makers:
-            return step.file, step.call
+            return (None, None) if _serves_others(request, step) else (step.file, step.call)
     if request.steps and not isinstance(request.tensor, torch.Generator):
         return None, None
     file, node = _place(request)
@@ -386,6 +415,19 @@ def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
                 if named == [name] and histories.called_name(statement.value) in makers:
                     return file, statement.value
     return None, None
+
+
+def _serves_others(request: Request, made: histories.Step) -> bool:
+    """Whether what was made serves more than what another function computed of it and keeps: a scaler that was fitted
+    to the data. Moving the data would not be meant."""
+    later = request.steps[request.steps.index(made) + 1 :]
+    elsewhere = bool(later) and later[-1].facts["at"]["function"] != made.facts["at"]["function"]
+    if not elsewhere or request.facts["kind"] != "object-attribute" or request.facts["written"]:
+        return False
+    scope, statement = device_text.function_of(made.file, made.call), made.file.statement(made.call)
+    named = {name for target, _ in bindings.pairs(statement) for name in batches.targets(target)}
+    loads = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id in named and isinstance(n.ctx, ast.Load)]
+    return len(loads) > 1
 
 
 # Cases that are not about one tensor being elsewhere than the others.

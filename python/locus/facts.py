@@ -157,7 +157,7 @@ class _Case:
             is_known = values.is_tensor(tensors[number]) or isinstance(tensors[number], torch.Generator)
             if nodes[number] is not None and is_known:
                 ways[number] = self.attempt("trail", self.follow, nodes[number], use.frame, facts["device"])
-                stem = self.attempt("stem", self.stem, nodes[number], use.frame, facts, ways[number])
+                stem = self.attempt("stem", self.stem, number, nodes[number], use.frame, ways[number])
                 named[number] = tensors[number] if stem is None else stem
         found = self.attempt("names", names.find, named, self.frames, rare) or names.Names()
         histories_of: list[list[Any]] = [[] for _ in tensors]
@@ -258,14 +258,20 @@ class _Case:
         way.follow(node, frame)
         return way
 
-    def stem(self, node: ast.AST, frame: types.FrameType, facts: dict[str, Any], way: trails.Trail | None) -> Any:
+    def stem(self, number: int, node: ast.AST, frame: types.FrameType, way: trails.Trail | None) -> Any:
         """The tensor that decided where an operand is, where that is another one: it is the one to be blamed."""
+        facts = self.case["operands"][number]
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             return None  # a gradient is a tensor of its own, not its parameter
         if way is not None and way.leaders:
             return way.leaders[0][0]
-        if way is not None and way.held and facts["odd"]:
-            return way.held[-1][0]  # the deepest: a cache is where the table is that it was computed from
+        steps = histories.history(self.operands[number].get("tensor"))
+        received = any(step.facts["action"] == "received" for step in steps)  # what it was computed with is no matter
+        if way is not None and way.held and facts["odd"] and not received:
+            # The deepest: a cache is where the table is that it was computed from. Not where the text says that the
+            # value itself should have been moved on its way here.
+            held, _, number = way.held[-1]
+            return None if causes.is_lost_before(way, number) else held
         return expressions.stem(node, frame, facts["device"]) if facts["odd"] else None
 
     def find_cause(
@@ -351,6 +357,9 @@ class _Case:
             facts["cause"] = found.place
             if found.edit is not None:
                 facts["edits"]["at_cause"] = found.edit
+                if way is not None and histories.is_loaded_to_host(steps[number]):
+                    if causes.is_lost_before(way, len(way.links)):
+                        facts["edits"]["map_location"] = found.edit  # the host is meant; the move after it is missing
 
     def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""

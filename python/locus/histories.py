@@ -84,6 +84,18 @@ def has_copied(file: str, line: int) -> bool:
     return any(c["file"] == file and c["line"] == line and str(c["to"]).startswith("cuda") for c in copies)
 
 
+def is_received(origin: dict[str, Any]) -> bool:
+    """Whether an origin is that of what a loader gave."""
+    return _MARKS.get(str(origin.get("op", "")), ("", ""))[0] == "received"
+
+
+def is_loaded_to_host(steps: list[Step]) -> bool:
+    """`torch.load(path, map_location="cpu")`: by the program's own wish."""
+    calls = [step.call for step in steps if step.facts["action"] == "loaded" and step.call is not None]
+    given = [k.value for call in calls for k in call.keywords if k.arg == "map_location"]
+    return any("cpu" in ast.unparse(value) for value in given)
+
+
 def _step(origin: dict[str, Any]) -> Step:
     placement = origin.get("placement", "derived")
     name = str(origin.get("op", "")).partition("::")[2].partition(".")[0] or str(origin.get("op", ""))

@@ -19,6 +19,8 @@ _moves: identity.ByIdentity[tuple[int, str, tuple[Any, ...]]] = identity.ByIdent
 _built: identity.ByIdentity[tuple[Any, ...]] = identity.ByIdentity()
 _made: identity.ByIdentity[tuple[tuple[Any, int], ...]] = identity.ByIdentity()
 _MAX_CALLERS = 6
+_patterns: identity.ByIdentity[tuple[torch.device, ...]] = identity.ByIdentity()
+_batches_vary = False
 _count = 0
 _installed = False
 _after_moves: list[Any] = []
@@ -99,6 +101,12 @@ def made_at(module: Any) -> list[dict[str, Any]]:
         ]
         return [places.location(*place) for place in places_]
     return []
+
+
+def is_made_with(part: Any, module: Any) -> bool:
+    """Whether a part of a module was made by the same call as the module itself, and not before or after it."""
+    whole, callers = _made.get(module) or (), _made.get(part) or ()
+    return part is module or (bool(whole) and whole[0] in callers)
 
 
 def makes_others(module: Any, caller: int, device: str) -> bool:
@@ -227,7 +235,24 @@ def _note_load(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, 
 def _note_batch(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     mark = getattr(histories.bridge(), "mark_received", None)
     if mark is not None:
-        mark(tensors_in(result))
+        tensors = tensors_in(result)
+        mark(tensors)
+        _note_pattern(args[0] if args else None, tuple(tensor.device for tensor in tensors))
+
+
+def _note_pattern(loader: Any, pattern: tuple[torch.device, ...]) -> None:
+    global _batches_vary
+    with contextlib.suppress(TypeError):
+        first = _patterns.get(loader)
+        if first is None:
+            _patterns[loader] = first = pattern
+        same_size = len(first) == len(pattern)
+        _batches_vary = _batches_vary or (first != pattern if same_size else set(first) != set(pattern))
+
+
+def batches_vary() -> bool:
+    """Whether a loader gave the same part of its batches on one device at one time and on another at another."""
+    return _batches_vary
 
 
 def tensors_in(value: Any, limit: int = 20_000) -> list[torch.Tensor]:

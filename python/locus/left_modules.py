@@ -23,7 +23,8 @@ def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.
     for module in _chain(holder):
         if type(module).__module__.startswith("torch.nn.parallel"):
             continue  # a wrapper: what is in it was made elsewhere
-        if _is_wholly_on(module, facts["device"]) or _is_mostly_left(module, facts["device"]):
+        left = _is_wholly_on(module, facts["device"]) or _is_left_around(module, facts["device"])
+        if left or _is_mostly_left(module, facts["device"]):
             return _construction(module, facts["device"], device, users)
     return _late_tensor(holder.module, facts)
 
@@ -83,6 +84,16 @@ def _chain(holder: Any) -> Iterator[Any]:
 def _is_wholly_on(module: Any, device: str) -> bool:
     tensors = [t for inner in module.modules() for table in (inner._parameters, inner._buffers) for t in table.values()]
     return all(str(t.device) == device for t in tensors if t is not None)
+
+
+def _is_left_around(module: Any, device: str) -> bool:
+    """Whether a module was made around others that had been moved before, and all that was made with it was left."""
+    given = [part for inner in module.modules() if not hooks.is_made_with(inner, module) for part in inner.modules()]
+    others = {id(part) for part in given}
+    own = [inner for inner in module.modules() if id(inner) not in others]
+    tensors = [t for inner in own for table in (inner._parameters, inner._buffers) for t in table.values()]
+    tensors = [t for t in tensors if t is not None]
+    return bool(others) and bool(tensors) and all(str(t.device) == device for t in tensors)
 
 
 def _is_mostly_left(module: Any, device: str) -> bool:

@@ -97,9 +97,7 @@ def _given_unmoved(file: source.Source, method: ast.FunctionDef, attribute: str)
         move = next((value for value in given if bindings.is_move(value) and _is_own(value, method)), None)
         if move is None:
             continue
-        suffix = file.segment(move)[len(file.segment(move.func.value)) :]
-        if "\n" in suffix:
-            continue
+        suffix = rewriting.same_move(file, move)
         passed = next((value for value in given if ast.unparse(value) == mine), None)
         if passed is not None:
             return Cause(location_of(file, passed), rewriting.append_call(file, passed, suffix))

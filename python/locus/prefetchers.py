@@ -40,17 +40,13 @@ def _is_running(file: source.Source, scope: ast.AST, users: list[types.FrameType
     return any(file.function_at(code.co_firstlineno, code.co_name) is scope for code in codes)
 
 
-def _suffix(file: source.Source, move: ast.Call) -> str:
-    """`.to(device, non_blocking=True)` of a move."""
-    return file.segment(move)[len(file.segment(move.func.value)) :]
-
-
 def _bound_again(file: source.Source, scope: ast.AST, name: str, moved: list[ast.Call]) -> Cause | None:
     """`y = y`, `y = y.long()`: a statement of its own that could have moved it."""
     for statement in batches.statements(scope):
         for target, value in () if isinstance(statement, (ast.For, ast.AsyncFor)) else bindings.pairs(statement):
             if ast.unparse(target) == name and batches.root(value) is not None and name in ast.unparse(value):
-                return Cause(location_of(file, value), rewriting.append_call(file, value, _suffix(file, moved[-1])))
+                edit = rewriting.append_call(file, value, rewriting.same_move(file, moved[-1]))
+                return Cause(location_of(file, value), edit)
     return None
 
 
@@ -61,14 +57,15 @@ def _handed_on(file: source.Source, name: str, moved: list[ast.Call]) -> Cause |
         if isinstance(together, (ast.Tuple, ast.List, ast.Dict, ast.Call)):
             beside = [node for node in ast.iter_child_nodes(together) if ast.unparse(node) == name]
             if len(beside) == 1:
-                return Cause(location_of(file, beside[0]), rewriting.append_call(file, beside[0], _suffix(file, move)))
+                edit = rewriting.append_call(file, beside[0], rewriting.same_move(file, move))
+                return Cause(location_of(file, beside[0]), edit)
     return None
 
 
 def _beside(file: source.Source, name: str, moved: list[ast.Call]) -> Cause | None:
     """A line of its own after `x = x.to(device)`."""
-    own = [(file.statement(move), _suffix(file, move)) for move in moved]
-    own = [(s, suffix) for s, suffix in own if rewriting.moves_itself(s) and "\n" not in suffix]
+    own = [(file.statement(move), rewriting.same_move(file, move)) for move in moved]
+    own = [(s, suffix) for s, suffix in own if rewriting.moves_itself(s)]
     own = [(s, suffix) for s, suffix in own if rewriting.starts_line(file, s) and rewriting.ends_line(file, s)]
     if not own:
         return Cause(location_of(file, file.statement(moved[-1])), None)

@@ -193,7 +193,7 @@ def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
 
 def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None:
     """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
-    from locus import histories
+    from locus import histories, hooks
 
     for operand, facts in zip(raw["operands"], case["operands"]):
         if operand.get("tensor") is None:
@@ -201,6 +201,8 @@ def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None
         for step in bridge.origin_chain(operand["tensor"]):
             if step["placement"] == "derived" or not step["site"]:
                 continue
+            if histories.is_received(step) and not hooks.batches_vary():
+                continue  # the parts of each batch are on several devices, and always on the same
             made = bridge.made_at(step["site"])
             if len(made) > 1:
                 facts["made_here"], facts["made_at"] = made, histories.site_location(step["site"])

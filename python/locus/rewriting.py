@@ -29,6 +29,8 @@ WITHOUT_DEVICE = {
     "HalfTensor", "ByteTensor", "normal", "complex",
 }  # fmt: skip
 
+MAKERS = FACTORIES | WITHOUT_DEVICE
+"""Functions that make tensors out of nothing."""
 
 RANDOM = {"normal", "rand", "randint", "randn", "randperm", "rand_like", "randn_like", "randint_like"}
 """Factories whose numbers depend on where they are drawn: a device of their own would change the program's results."""
@@ -48,11 +50,11 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
     if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
         return None
     moved = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to(")
-    if moved and node.func.attr in ("to", "cuda") and histories.names_device(node) and not node.keywords:
+    if moved and node.func.attr in ("to", "cuda", "cpu") and histories.names_device(node) and not node.keywords:
         # Moved already, to the wrong device: another one in its place.
         if len(node.args) == 1 and node.func.attr == "to":
             return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
-        if len(node.args) <= 1 and node.func.attr == "cuda":
+        if len(node.args) <= 1 and node.func.attr in ("cuda", "cpu"):
             start = Change.after(node.func.value, "")
             return file.edit([Change(start.line, start.column, node.end_lineno, node.end_col_offset, text)])
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
@@ -60,6 +62,13 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
             return file.edit([file.after_parenthesis(node, text)])
         return file.edit([Change.after(node, text)])
     return file.edit([Change.before(node, "("), Change.after(node, f"){text}")])
+
+
+def same_move(file: source.Source, move: ast.Call) -> str:
+    """`.to(device, non_blocking=True)` of a move, for another tensor: without the type that it may give as well."""
+    given = [file.flat(argument) for argument in move.args[:1]]
+    given += [f"{k.arg}={file.flat(k.value)}" for k in move.keywords if k.arg in ("device", "non_blocking")]
+    return f".{move.func.attr}({', '.join(given)})"
 
 
 def add_argument(file: source.Source, call: ast.Call, text: str) -> Edit | None:

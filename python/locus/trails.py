@@ -10,11 +10,10 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from locus import batches, bindings, expressions, histories, places, rewriting, source, values
+from locus import batches, bindings, expressions, histories, links, places, rewriting, source, values
+from locus.links import Context, Link
 
 _MAX_LINKS = 40
 _MAX_DEPTH = 24
@@ -23,39 +22,7 @@ _ITERATING = {
     "enumerate", "zip", "iter", "next", "reversed", "tqdm", "list", "tuple", "islice", "cycle", "chain", "sorted",
 }  # fmt: skip
 _VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
-MAKERS = rewriting.FACTORIES | rewriting.WITHOUT_DEVICE
-"""Functions that make tensors out of nothing."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where an expression is read: its function, the frame that runs it (if one does), and who called it."""
-
-    file: source.Source
-    scope: ast.AST
-    frame: types.FrameType | None
-    line: int
-    """Bindings below this line have not happened yet."""
-    call: ast.Call | None = None
-    caller: Context | None = None
-    me: Any = values.MISSING
-    """What `self` is, where no frame says it."""
-
-
-class Link(NamedTuple):
-    """One step of a trail: the statement, and the expression in it whose value flows on."""
-
-    context: Context
-    statement: ast.stmt
-    node: ast.AST
-    how: str
-    """"assign", "loop", "argument", "return", "attribute" or "made"."""
-    target: ast.AST | None = None
-    """What the value is bound to."""
-    moved: bool = False
-    """Whether the expression is a move of PyTorch's: what lies behind it is another tensor."""
-    lost: bool = False
-    """Whether an object is bound here that has a method to move what it holds, which was not called."""
+MAKERS = rewriting.MAKERS
 
 
 class Trail:
@@ -64,13 +31,14 @@ class Trail:
     def __init__(self, users: list[types.FrameType], device: str):
         self.users, self.device = users, device
         self.links: list[Link] = []
-        self.held: list[tuple[Any, ast.AST]] = []
-        """Tensors on the operand's device that objects hold and the value was computed from."""
+        self.held: list[tuple[Any, ast.AST, int]] = []
+        """Tensors on the operand's device that objects hold and the value was computed from; how many links before."""
         self.leaders: list[Any] = []
         """Tensors whose `.device` said where the value goes."""
         self.owners: list[tuple[Any, str]] = []
         """Objects and the attributes of theirs that the value was taken from."""
         self._seen: set[tuple[int, int]] = set()
+        self._keys: dict[ast.AST, str | None] = {}
 
     def follow(self, node: ast.AST, frame: types.FrameType) -> None:
         """Collects the links behind an expression in a live frame."""
@@ -103,8 +71,10 @@ class Trail:
         if isinstance(node, ast.Name):
             self._resolve_name(node, context, depth + 1, part)
         elif isinstance(node, ast.Attribute):
-            self._resolve_attribute(node, context, depth + 1)
-        elif isinstance(node, (ast.Subscript, ast.Starred, ast.Await, ast.NamedExpr, ast.UnaryOp)):
+            self._resolve_attribute(node, context, depth + 1, part)
+        elif isinstance(node, ast.Subscript):
+            self._resolve(node.value, context, depth + 1, self._element(node, context))
+        elif isinstance(node, (ast.Starred, ast.Await, ast.NamedExpr, ast.UnaryOp)):
             inner = node.operand if isinstance(node, ast.UnaryOp) else node.value
             self._resolve(inner, context, depth + 1)
         elif isinstance(node, ast.Call):
@@ -119,15 +89,22 @@ class Trail:
         elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
             self._resolve(node.elt, context, depth + 1)
         elif isinstance(node, ast.DictComp):
+            self._keys[node] = part if isinstance(part, str) else None
             self._resolve(node.value, context, depth + 1)
-        elif isinstance(node, (ast.Tuple, ast.List)) and isinstance(part, int) and part < len(node.elts):
-            self._resolve(node.elts[part], context, depth + 1)
+        elif isinstance(node, (ast.Tuple, ast.List, ast.Dict)) and links.pick(node, part)[0] is not node:
+            self._resolve(links.pick(node, part)[0], context, depth + 1)
         elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             for element in self._likely(node.elts, context):
                 self._resolve(element, context, depth + 1)
         elif isinstance(node, ast.Dict):
             for element in self._likely(node.values, context):
                 self._resolve(element, context, depth + 1)
+
+    def _element(self, node: ast.Subscript, context: Context) -> int | str | None:
+        """Which element a subscript takes out of a tuple or a dict, where it says so; not of a tensor."""
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        is_plain = (type(key) is int and key >= 0) or isinstance(key, str)
+        return key if is_plain and not values.is_tensor(self.value(node.value, context)) else None
 
     def _likely(self, parts: list[ast.AST], context: Context) -> list[ast.AST]:
         """The parts that could be tensors on the device: those that are, or else those of which nothing is known."""
@@ -166,9 +143,9 @@ class Trail:
                     statement = context.file.statement(node)
                     if statement is not None:
                         self._add(Link(context, statement, generator.iter, "loop", generator.target))
-                    self._resolve(generator.iter, context, depth)
+                    self._resolve(generator.iter, context, depth, self._keys.get(inner))
                     return
-        bound = _last_binding(context, node)
+        bound = links.last_binding(context, node)
         if bound is not None:
             statement, value, target, how = bound
             earlier = Context(
@@ -176,9 +153,13 @@ class Trail:
             )
             method = self._own_method(node, value, context)
             moved = how != "loop" and method is None and bindings.is_move(value)
-            self._add(Link(context, statement, value, how, target, moved))
             part = bindings.place_in(target, node.id)
-            part = field if part is None and isinstance(field, str) else part
+            part = field if part is None and (how == "assign" or isinstance(field, str)) else part
+            if how == "assign":
+                value, part = links.pick(value, part)
+            self._add(Link(context, statement, value, how, target, moved, name=node.id))
+            if how == "assign" and bindings.is_empty(value):
+                self._resolve_puts(context.file, context.scope, node.id, context, depth, part)
             if isinstance(statement, ast.AugAssign):
                 self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
             elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
@@ -190,6 +171,18 @@ class Trail:
         outer = self._outer(context)
         if outer is not None:
             self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), node), outer, depth)
+
+    def _resolve_puts(
+        self, file: source.Source, scope: ast.AST, text: str, context: Context, depth: int, part: int | str | None
+    ) -> None:
+        """What a function puts into a list, a dict of lists or a queue."""
+        for statement, key, value in bindings.puts(scope, text):
+            if isinstance(part, str) and isinstance(key, str) and key != part:
+                continue
+            at = Context(file, scope, context.frame, statement.lineno, context.call, context.caller, context.me)
+            value, inner = links.pick(value, part if key is None else None)
+            self._add(Link(at, statement, value, "put"))
+            self._resolve(value, at, depth, inner)
 
     def _own_method(self, node: ast.Name, value: ast.AST, context: Context) -> tuple[Any, Any] | None:
         """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds."""
@@ -238,7 +231,9 @@ class Trail:
         part = bindings.place_in_star(use.node, context.file, context.scope, name)
         self._resolve(argument, outside, depth, part)
 
-    def _resolve_attribute(self, node: ast.Attribute, context: Context, depth: int) -> None:
+    def _resolve_attribute(
+        self, node: ast.Attribute, context: Context, depth: int, part: int | str | None = None
+    ) -> None:
         owner = self.value(node.value, context)
         if values.is_tensor(owner) or (owner is values.MISSING and node.attr in _TENSOR_ATTRIBUTES):
             self._resolve(node.value, context, depth)
@@ -248,7 +243,7 @@ class Trail:
             return
         held = values.get_attribute(owner, node.attr)
         if values.is_tensor(held) and str(held.device) == self.device:
-            self.held.append((held, node))
+            self.held.append((held, node, len(self.links)))
             self.owners.append((owner, node.attr))
         made = getattr(type(owner), node.attr, None)
         if isinstance(made, (property, functools.cached_property)):
@@ -259,7 +254,7 @@ class Trail:
         for file, tree in rewriting.class_trees(owner):
             for method in tree.body:
                 if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    self._resolve_stores(file, method, node.attr, owner, depth)
+                    self._resolve_stores(file, method, node.attr, owner, depth, part)
         if values.is_module(owner):
             return
         moves_itself = any(bindings.method_of(type(owner), name) is not None for name in ("to", "cuda"))
@@ -271,16 +266,20 @@ class Trail:
             if moves_itself and bound is not None and not bindings.calls_mover(self.links[bound].node):
                 self.links[bound] = self.links[bound]._replace(lost=True)
 
-    def _resolve_stores(self, file: source.Source, method: Any, attribute: str, owner: Any, depth: int) -> None:
+    def _resolve_stores(
+        self, file: source.Source, method: Any, attribute: str, owner: Any, depth: int, part: int | str | None
+    ) -> None:
         me = bindings.self_name(method)
+        self._resolve_puts(file, method, f"{me}.{attribute}", Context(file, method, None, 1, me=owner), depth, part)
         for statement in batches.statements(method):
             for target, value in bindings.pairs(statement):
                 if isinstance(target, ast.Attribute) and target.attr == attribute and ast.unparse(target.value) == me:
                     if bindings.is_move(value):
                         continue  # moves it, if it is called
                     context = Context(file, method, None, statement.lineno, me=owner)
+                    value, inner = links.pick(value, part)
                     self._add(Link(context, statement, value, "attribute", target))
-                    self._resolve(value, context, depth)
+                    self._resolve(value, context, depth, inner)
 
     # -- calls
 
@@ -303,10 +302,13 @@ class Trail:
             forward = bindings.method_of(type(called), "forward")
             if forward is not None and self._enter(forward, node, context, called, depth, part):
                 return
-        elif called is not values.MISSING and self._enter(called, node, context, values.MISSING, depth, part):
-            return
+        elif called is not values.MISSING:
+            plain = isinstance(called, (type, types.FunctionType))
+            own = None if plain else bindings.method_of(type(called), "__call__")
+            if self._enter(own or called, node, context, called if own else values.MISSING, depth, part):
+                return
         if isinstance(node.func, ast.Attribute) and not histories.is_namespace(node.func.value):
-            self._resolve(node.func.value, context, depth)
+            self._resolve(node.func.value, context, depth, part if name in _VIEWS_OF_DICTS else None)
             is_object = isinstance(node.func.value, (ast.Name, ast.Attribute)) and name not in _VIEWS_OF_DICTS
             if is_object and not values.is_tensor(self.value(node.func.value, context)):
                 for argument in self._likely(node.args, context):
@@ -344,7 +346,7 @@ class Trail:
         code = function.__code__
         file = source.load(code.co_filename)
         scope = file.function_at(code.co_firstlineno, code.co_name) if file else None
-        if scope is None or any(scope is each for each in _scopes(context)):
+        if scope is None or any(scope is each for each in links.scopes(context)):
             return False
         inside = Context(file, scope, None, 1 << 30, call, context, me)
         if isinstance(scope, ast.Lambda):
@@ -359,10 +361,9 @@ class Trail:
                 continue
             found = True
             at = Context(file, scope, None, statement.lineno, call, context, me)
-            if isinstance(part, int) and isinstance(given, (ast.Tuple, ast.List)) and part < len(given.elts):
-                given = given.elts[part]
+            given, inner = links.pick(given, part)
             self._add(Link(at, statement, given, "return", moved=bindings.is_move(given)))
-            self._resolve(given, at, depth, part if isinstance(part, str) else None)
+            self._resolve(given, at, depth, inner)
         return found
 
     # -- frames and files
@@ -389,37 +390,3 @@ class Trail:
 
     def _globals(self, file: source.Source) -> dict[str, Any]:
         return next((f.f_globals for f in self.users if f.f_code.co_filename == file.file), {})
-
-
-def other_bindings(link: Link) -> Iterator[tuple[ast.stmt, ast.AST]]:
-    """The other statements of the function that bind the same name, with their values."""
-    text = ast.unparse(link.target) if link.target is not None else ""
-    for statement in batches.statements(link.context.scope):
-        for target, value in bindings.pairs(statement):
-            if statement is not link.statement and isinstance(target, ast.Name) and target.id == text:
-                yield statement, value
-
-
-def _scopes(context: Context | None) -> Iterator[ast.AST]:
-    while context is not None:
-        yield context.scope
-        context = context.caller
-
-
-def _last_binding(context: Context, node: ast.Name) -> tuple[ast.stmt, ast.AST, ast.AST, str] | None:
-    """The last statement above a place that gives a name its value: (statement, value, target, how)."""
-    name, line = node.id, min(context.line, getattr(node, "lineno", context.line))
-    own = context.file.statement(node)
-    found: tuple[ast.stmt, ast.AST, ast.AST, str] | None = None
-    for statement in batches.statements(context.scope):
-        inside_loop = isinstance(statement, (ast.For, ast.AsyncFor)) and bindings.holds(statement, line)
-        if statement is own and not inside_loop:
-            continue
-        if statement.lineno >= line and not inside_loop:
-            continue
-        for target, value in bindings.pairs(statement):
-            pair = bindings.component(target, value, name)
-            if pair is not None:
-                how = "loop" if isinstance(statement, (ast.For, ast.AsyncFor)) else "assign"
-                found = (statement, pair[1], pair[0], how)
-    return found

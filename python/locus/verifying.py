@@ -126,7 +126,7 @@ class _Search:
         self.exit = report["program"]["exit"]
         self.steps = report["program"]["steps"]
         steps = [use["first_step"] for f in report["findings"] for use in f["uses"]]
-        self.limit = max(steps, default=0) + 1
+        self.limit = max(steps, default=0) + 2  # one step more: what follows a step belongs to it
         self.runs = 0
         self.shown: list[Candidate] = []
 

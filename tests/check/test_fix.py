@@ -87,10 +87,10 @@ def test_verified_in_the_report(program, broken):
     assert plain.count("[suggested]") == 2 and "[verified]" not in plain
 
 
-def test_the_second_run_ends_with_the_last_finding(program, broken):
+def test_the_second_run_ends_one_step_after_the_last_finding(program, broken):
     broken.write_text(BROKEN.replace("    loss =", "    open('steps.log', 'a').write(f'{step} ')\n    loss ="))
     assert fix(program, broken).code == 1
-    first, second = list(range(20)), [0]
+    first, second = list(range(20)), [0, 1]  # what follows a step is run, too
     assert [int(n) for n in broken.with_name("steps.log").read_text().split()] == first + second
 
 

@@ -82,7 +82,7 @@ def test_attributes(tmp_path):
 
         Table().use()
     """, "picked")  # fmt: skip
-    assert [ast.unparse(node) for _, node in way.held] == ["self.rows"]
+    assert [ast.unparse(node) for _, node, _ in way.held] == ["self.rows"]
     assert ("attribute", 3) in [(link.how, link.statement.lineno) for link in way.links]
 
 
