@@ -12,7 +12,7 @@ const char* const kHtmlStyle = R"css(
 --soft:#20252b;--error:#ff8a80;--warning:#e8b84a;--ok:#63d391;--del:#3a1f20;--delmark:#703031;--ins:#17301f;
 --insmark:#23613b;--link:#7cb8ff;--cpu:#f2a55f;--d0:#72b4ff;--d1:#bb9eff;--d2:#51d0bf;--d3:#ff8fc8;--d4:#a4d35f;
 --d5:#6fcde6;--d6:#d9a3e8;--d7:#dfc05c;--dx:#9ba6b2}}
-*{box-sizing:border-box}
+*,::before,::after{box-sizing:border-box}
 html{scroll-padding-top:3.4rem;scroll-behavior:smooth}
 body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
 "Helvetica Neue",Arial,sans-serif;overflow-wrap:anywhere}
@@ -34,7 +34,7 @@ h1{font:600 1.15rem/1.4 var(--mono);margin:2px 0 0}
 h2{font-size:1.2rem;margin:0 0 12px}h3{font-size:1rem;margin:22px 0 8px}
 h4{font-size:.8rem;margin:20px 0 7px;color:var(--dim);font-weight:600}
 .verdict{font-size:1.9rem;line-height:1.25;font-weight:700;margin:12px 0 14px}
-.verdict small{font-size:.95rem;font-weight:400}
+.verdict small{display:inline-block;font-size:.95rem;font-weight:400}
 .verdict.error{color:var(--error)}.verdict.warning{color:var(--warning)}.verdict.ok{color:var(--ok)}
 .facts{display:flex;flex-wrap:wrap;gap:10px 34px;margin:0 0 20px}
 .facts div{min-width:0}.facts dt{font-size:.8rem;color:var(--dim)}
@@ -60,11 +60,12 @@ td,th{overflow-wrap:break-word;padding:7px 12px;border-top:1px solid var(--line)
 .edits .num{width:1%;text-align:right}.edits .num a{text-decoration:none;font-weight:700;padding:4px}
 .edits tr.error .num{box-shadow:inset 3px 0 var(--error)}.edits tr.warning .num{box-shadow:inset 3px 0 var(--warning)}
 .edits tr.error .num a{color:var(--error)}.edits tr.warning .num a{color:var(--warning)}
-.edits td:nth-child(2) .at{color:var(--ink);font-weight:600}.edits td:nth-child(2){min-width:16ch;width:27%}.way{white-space:nowrap}.edits td:nth-child(3){min-width:20ch;width:28%}
-.edits td:last-child{min-width:22ch}
+.edits td:nth-child(2) .at{color:var(--ink);font-weight:600}.edits td:nth-child(2){min-width:16ch;width:26%}.way{white-space:nowrap}.edits td:nth-child(3){min-width:20ch;width:25%}
+.edits td:last-child{min-width:22ch}.edits td:nth-child(n+3) code{overflow-wrap:anywhere}
 ins,del{text-decoration:none;border-radius:3px}
 ins{background:var(--insmark)}del{background:var(--delmark)}
-.sechead{display:flex;flex-wrap:wrap;gap:8px 20px;align-items:baseline;justify-content:space-between}
+.sechead{display:flex;flex-wrap:wrap;gap:8px 20px;align-items:baseline;justify-content:space-between;margin-bottom:12px}
+.sechead h2{margin:0}
 .tools{display:flex;flex-wrap:wrap;gap:8px}.tools[hidden]{display:none}
 button,input{font:inherit;font-size:.84rem;color:var(--ink);background:var(--card);border:1px solid var(--line);
 border-radius:6px;padding:4px 10px}
@@ -162,7 +163,8 @@ header,main,footer{padding-left:14px;padding-right:14px}nav{padding:0 14px}
 .meet{margin-top:4px}
 .axis{flex-basis:62px}.b{min-width:56px;width:auto}td,th{padding:6px 8px}
 }
-@media (max-width:480px){.b{display:none}}
+@media (max-width:480px){.b{display:none}.bars td,.bars th{padding:6px}.bars td{font-size:.86rem}.bars .at{overflow-wrap:anywhere}
+.tools{width:100%}.tools input{flex:1 1 100%}}
 @media print{
 :root{--bg:#fff;--card:#fff;--soft:#f3f4f5}body{font-size:11pt}nav,.skip,.tools,.copy{display:none!important}
 .fix,.src,.chart,.path,tr{break-inside:avoid}h2,h3,h4,summary{break-after:avoid}.scroll{overflow:visible}
