@@ -63,7 +63,7 @@ std::string html_since(const Report& report, std::string_view directory) {
       return value <= 0 ? std::string("–") : memory ? bytes_text(value) : counted(value, "time");
     };
     const std::string where = each.line > 0 ? place_of(each.file, each.line, directory) : "in all";
-    const std::string what = html_words(each.kind + " " + operator_name(each.what), 80);
+    const std::string what = html_words(change_words(each), 80);
     out += row({where, what, amount(each.before), amount(each.now)});
   }
   for (const engine::Ignored& each : since.gone) {

@@ -12,15 +12,6 @@ namespace locus::report {
 
 namespace {
 
-/// What a person wrote for an operator that only PyTorch itself calls.
-std::string call_of(std::string_view kind) {
-  if (kind == "aten::_local_scalar_dense") return "<code>.item()</code>";
-  if (kind == "aten::copy_") return "<code>.cpu()</code>, <code>.to()</code> or <code>copy_()</code>";
-  const std::string name = operator_name(kind);
-  const bool call = kind.starts_with("aten::") && !name.empty();
-  return html_code(call ? name + "()" : name, 60);
-}
-
 template <class T>
 bool any_time(const std::vector<T>& items) {
   return std::any_of(items.begin(), items.end(), [](const T& item) { return item.milliseconds > 0; });
@@ -70,8 +61,8 @@ std::string html_syncs(const engine::Report& report, std::string_view directory)
            report.syncs, [](const auto& s) { return std::tie(s.file, s.line, s.kind); }, merge,
            [](const auto& s) { return s.count; })) {
     count = add_up(count, each.count);
-    std::vector<std::string> cells = {html_place(each.file, each.line, directory), call_of(each.kind),
-                                      grouped(each.count)};
+    std::vector<std::string> cells = {html_place(each.file, each.line, directory),
+                                      html_code(waiting_call(each.kind), 60), grouped(each.count)};
     if (timed) cells.push_back(time_text(each.milliseconds));
     table.rows.push_back({std::move(cells), static_cast<double>(each.count), ""});
   }

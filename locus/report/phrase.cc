@@ -79,6 +79,18 @@ std::string operator_name(std::string_view op) {
   return clean(op);
 }
 
+std::string waiting_call(std::string_view kind) {
+  if (kind == "aten::_local_scalar_dense") return ".item()";
+  if (kind == "aten::copy_") return ".cpu(), .to() or copy_()";
+  const std::string name = operator_name(kind);
+  return kind.starts_with("aten::") && !name.empty() ? name + "()" : name;
+}
+
+std::string change_words(const engine::Change& change) {
+  const std::string what = change.kind == "synchronisation" ? waiting_call(change.what) : clean(change.what);
+  return clean(change.kind) + " " + what;
+}
+
 std::string type_text(std::string_view dtype, const std::vector<std::int64_t>& shape) {
   constexpr std::size_t kMaxDims = 6;
   if (dtype.starts_with("torch.")) dtype.remove_prefix(6);

@@ -19,6 +19,12 @@ std::string place(std::string_view file, int line, std::string_view directory);
 /// "aten::add.Tensor" is "add" to a person.
 std::string operator_name(std::string_view op);
 
+/// What a person wrote where the host waits: ".item()" for "aten::_local_scalar_dense", which only PyTorch calls.
+std::string waiting_call(std::string_view kind);
+
+/// What has grown since the baseline: "synchronisation .item()", "transfer cpu → cuda:0", "memory cuda:0".
+std::string change_words(const engine::Change& change);
+
 /// "float32[10, 3]"; long shapes are shortened in the middle.
 std::string type_text(std::string_view dtype, const std::vector<std::int64_t>& shape);
 

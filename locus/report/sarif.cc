@@ -246,9 +246,8 @@ class Run {
     for (const engine::Change& each : report_.baseline->more) {
       const bool memory = each.kind == "memory";
       const auto amount = [&](std::int64_t value) { return memory ? bytes_text(value) : counted(value, "time"); };
-      const std::string words =
-          fmt::format("{} {}: {}, was {} in {}", clean(each.kind), clean(operator_name(each.what)), amount(each.now),
-                      amount(each.before), clean(report_.baseline->file));
+      const std::string words = fmt::format("{}: {}, was {} in {}", change_words(each), amount(each.now),
+                                            amount(each.before), clean(report_.baseline->file));
       Json notice = {{"level", "warning"}, {"message", text_of(words)}};
       Location at;
       at.file = each.file, at.line = each.line;

@@ -95,7 +95,7 @@ std::string ledger(const Report& report, const TextOptions& options) {
   }
   for (const auto* each : heaviest_first(report.syncs, [](const auto& s) { return s.count; })) {
     syncs.push_back({place(each->file, each->line, options.directory),
-                     {counted(each->count, "time"), time_text(each->milliseconds), clean(each->kind)}});
+                     {counted(each->count, "time"), time_text(each->milliseconds), waiting_call(each->kind)}});
   }
   std::string out = table("transfers, by bytes", std::move(transfers), options);
   out += table("synchronisations, by count", std::move(syncs), options);
@@ -152,7 +152,7 @@ std::string baseline(const Report& report, const TextOptions& options) {
     const auto amount = [&](std::int64_t value) { return memory ? bytes_text(value) : counted(value, "time"); };
     const std::string was = each.before > 0 ? "was " + amount(each.before) : "new";
     rows.push_back({each.line > 0 ? place(each.file, each.line, options.directory) : "in all",
-                    {each.kind + " " + clean(operator_name(each.what)), amount(each.now), was}});
+                    {change_words(each), amount(each.now), was}});
   }
   std::string out = table("more than in " + shorten(name, 40), std::move(rows), options);
   for (const engine::Ignored& each : comparison.gone) {

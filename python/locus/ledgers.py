@@ -195,7 +195,8 @@ class no_transfers(ledger):
             named = [f"{word} {device}" for word, device in (("from", self.from_), ("to", self.to)) if device]
             total = sum(row.count for row in rows)
             what = " ".join([f"{total} transfer{'' if total == 1 else 's'}", *named])
-            lines = [f"expected no transfers here, but there were {what}:", *_transfer_lines(rows)]
+            were = "was" if total == 1 else "were"
+            lines = [f"expected no transfers here, but there {were} {what}:", *_transfer_lines(rows)]
             raise LedgerError("\n".join(lines))
 
 
