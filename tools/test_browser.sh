@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Looks at the HTML report in a real browser: installs Chromium where it is missing and can be, then tests/browser.
-# Needs: root for the installation, or a Chromium. About half a minute. Variables: VENV (.venv).
+# Needs: root for the installation, or a Chromium; else it says so and ends with 77. About half a minute.
+# Variables: VENV (.venv).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,11 @@ if ! found >/dev/null; then
   fi
 fi
 if ! found >/dev/null; then
-  echo "test_browser: skipped: there is no Chromium here, and it could not be installed (apt-get install chromium)"
-  exit 0
+  echo "test_browser: there is no Chromium here, and it could not be installed. As root: apt-get install chromium" >&2
+  exit 77
+fi
+if [ ! -x "$VENV/bin/locus" ]; then
+  echo "test_browser: Locus is not built in $VENV. Run \`make build\` first" >&2
+  exit 77
 fi
 exec "$VENV/bin/python" -m pytest tests/browser

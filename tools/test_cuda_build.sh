@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests Locus with a CUDA build of PyTorch, in .venv-cuda; needs no GPU and no CUDA toolkit.
-# Needs: a pip configuration that offers that build, 8 GB of disk. Downloads several GB: 5 to 20 minutes the first
-# time, then those of the tests. Variables: TORCH (2.14.1), VENV (.venv-cuda), PYTEST_ARGS.
+# Needs: a pip configuration that offers that build, 10 GB of disk; where one is missing it ends with 77. Downloads
+# several GB: 5 to 20 minutes the first time, then those of the tests. Variables: TORCH (2.14.1), VENV (.venv-cuda),
+# PYTEST_ARGS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,14 +12,14 @@ if [ ! -d "$VENV" ]; then
   free=$(df --output=avail -B1G . | tail -n 1 | tr -d ' ')
   if [ "$free" -lt 10 ]; then
     echo "test_cuda_build: only $free GB free here; 10 are needed" >&2
-    exit 1
+    exit 77
   fi
 fi
 tools/stages.sh build
 cuda=$("$VENV/bin/python" -c 'import torch; print(torch.version.cuda or "")')
 if [ -z "$cuda" ]; then
   echo "test_cuda_build: pip offers only a CPU build of PyTorch $TORCH here; set TORCH to a version with a CUDA build" >&2
-  exit 1
+  exit 77
 fi
 echo "PyTorch $TORCH, CUDA $cuda"
 exec tools/stages.sh test-python

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests Locus with PyTorch 2.6, the oldest supported, as Debian 13 (trixie) packages it.
-# Needs: root, debootstrap, a Debian mirror, 4 GB of disk. About 5 minutes the first time, then those of the tests.
+# Needs: root, debootstrap, a Debian mirror, 4 GB of disk; without root or debootstrap it ends with 77. About 5 minutes the first time, then those of the tests.
 # Variables: LOCUS_TRIXIE (the folder, .cache/trixie), LOCUS_DEBIAN_MIRROR (debootstrap's own), PYTEST_ARGS.
 set -euo pipefail
 self=$(readlink -f "$0")
@@ -19,17 +19,23 @@ fail() {
   exit 1
 }
 
+lacks() {
+  echo "test_torch26: $1" >&2
+  exit 77
+}
+
 # Debian builds PyTorch without libuv, which its store would use.
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 USE_LIBUV=0 DEBIAN_FRONTEND=noninteractive ${TEST_ALL:+TEST_ALL=$TEST_ALL} "$@"; }
 
-[ "$(id -u)" -eq 0 ] || fail "needs root (debootstrap and chroot): sudo $self"
+[ "$(id -u)" -eq 0 ] || lacks "needs root (debootstrap and chroot): sudo $self"
 # In a mount namespace of its own: what is mounted below goes away with this script, however it ends.
 [ -n "${LOCUS_UNSHARED:-}" ] || LOCUS_UNSHARED=1 exec unshare --mount --propagation private "$self"
 
 : >"$log"
 if ! command -v debootstrap >/dev/null; then
   echo "Installing debootstrap …"
-  { apt-get update && apt-get install -y --no-install-recommends debootstrap; } >>"$log" 2>&1 || fail "cannot install debootstrap"
+  { apt-get update && apt-get install -y --no-install-recommends debootstrap; } >>"$log" 2>&1 ||
+    lacks "debootstrap is not here and could not be installed: apt-get install debootstrap"
 fi
 
 if [ "$(cat "$root/.ready" 2>/dev/null)" != "${packages[*]}" ]; then
