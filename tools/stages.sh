@@ -146,6 +146,13 @@ package_key() {
 
 package() { stage "Locus, built and installed into $VENV" "$(package_key)" stage_package; }
 
+# What nearly every target begins with: five stages.
+prepare() {
+  packages
+  python_environment
+  package
+}
+
 stage_cpp_release() { cmake --preset release && cmake --build --preset release; }
 stage_cpp_configured() { cmake --preset release; }
 stage_cpp_asan() { cmake --preset asan && cmake --build --preset asan; }
@@ -248,16 +255,12 @@ case ${1:-} in
   build)
     lock
     stage_count=5
-    packages
-    python_environment
-    package
+    prepare
     ;;
   demo)
     lock
     stage_count=5
-    packages
-    python_environment
-    package
+    prepare
     unlock
     echo
     run_demo
@@ -265,9 +268,7 @@ case ${1:-} in
   test)
     lock
     stage_count=8
-    packages
-    python_environment
-    package
+    prepare
     cpp
     unlock
     echo
@@ -288,9 +289,7 @@ case ${1:-} in
   test-python)
     lock
     stage_count=5
-    packages
-    python_environment
-    package
+    prepare
     unlock
     echo
     python_suites
@@ -330,9 +329,7 @@ case ${1:-} in
   bench)
     lock
     stage_count=6
-    packages
-    python_environment
-    package
+    prepare
     stage "C++, optimised" - stage_cpp_release
     unlock
     echo
@@ -352,9 +349,7 @@ case ${1:-} in
   lint-bridge)
     lock
     stage_count=6
-    packages
-    python_environment
-    package
+    prepare
     stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
     unlock
     echo
