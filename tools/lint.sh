@@ -22,7 +22,7 @@ clang_format() { [ ${#cpp[@]} -eq 0 ] || "$bin/clang-format" "$@" "${cpp[@]}"; }
 
 clang_tidy() {
   [ ${#tidy[@]} -eq 0 ] && return
-  printf '%s\0' "${tidy[@]}" | xargs -0 -n 4 -P "$jobs" "$bin/clang-tidy" -p build/release --quiet --warnings-as-errors='*'
+  printf '%s\0' "${tidy[@]}" | xargs -0 -n 1 -P "$jobs" "$bin/clang-tidy" -p build/release --quiet --warnings-as-errors='*'
 }
 
 # The bridge is built in batches of files; clang-tidy wants one at a time, with the batches' flags.

@@ -124,8 +124,12 @@ def is_empty(node: ast.AST) -> bool:
     if isinstance(node, (ast.List, ast.Dict)):
         return not (node.elts if isinstance(node, ast.List) else node.keys)
     made = ("list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Queue", "SimpleQueue", "LifoQueue")
-    return isinstance(node, ast.Call) and histories.called_name(node) in made and not any(
-        isinstance(argument, (ast.Call, ast.List, ast.ListComp, ast.GeneratorExp)) for argument in node.args
+    return (
+        isinstance(node, ast.Call)
+        and histories.called_name(node) in made
+        and not any(
+            isinstance(argument, (ast.Call, ast.List, ast.ListComp, ast.GeneratorExp)) for argument in node.args
+        )
     )
 
 

@@ -194,7 +194,7 @@ def factory_device(request: Request) -> Edit | None:
 
 def _given_there(request: Request, file: source.Source, call: ast.Call) -> str:
     """`x.device`, of what a helper was given that made the tensor and has returned: `mask(x)` is called at the use."""
-    place, node = _place(request)
+    _, node = _place(request)
     helper = device_text.function_of(file, call)
     if not isinstance(node, ast.Call) or histories.called_name(node) != getattr(helper, "name", None):
         return ""
