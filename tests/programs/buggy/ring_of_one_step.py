@@ -20,9 +20,9 @@ for step in range(6):
     errors.mean().backward()
     optimizer.step()
     row = step % 2
-    ring[row].copy_(errors.detach(), non_blocking=True)  # BUG: read-too-early culprit=ring
+    ring[row].copy_(errors.detach(), non_blocking=True)
     written[row].record()
     if step > 0:
-        written[1 - row].synchronize()
+        written[1 - row].synchronize()  # BUG: read-too-early culprit=ring
         worst = max(worst, float(ring[row].max()))  # RAISES: none  # ALSO: 1
 print("worst error is finite", worst < float("inf"))

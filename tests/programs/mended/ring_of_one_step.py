@@ -1,5 +1,4 @@
-"""Losses go to a pinned ring without waiting. The event of the step before is awaited, and its row is
-read."""
+"""Losses go to a pinned ring without waiting. The event of the step before is awaited, and its row is read."""
 
 import torch
 from torch import nn
