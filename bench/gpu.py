@@ -6,7 +6,9 @@ Needs a GPU. Prints ratios; the bars are those of docs/real-gpus.md.
 """
 
 import argparse
+import gc
 import json
+import random
 import statistics
 import sys
 import time
@@ -14,6 +16,8 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+WARM_UP = 5  # pairs
 
 
 class Block(nn.Module):
@@ -65,25 +69,24 @@ def make_step(batch: int, length: int):
     return step
 
 
-def time_of(step, steps: int) -> float:
-    """Milliseconds a step, the first one not counted."""
-    step()
+def time_of(step) -> float:
+    """Milliseconds of one step."""
     torch.cuda.synchronize()
     began = time.perf_counter()
-    for _ in range(steps):
-        step()
+    step()
     torch.cuda.synchronize()
-    return (time.perf_counter() - began) / steps * 1e3
+    return (time.perf_counter() - began) * 1e3
 
 
-def measure(step, switch, rounds: int, steps: int) -> tuple[list[float], list[float]]:
-    """Milliseconds a step, plain and watched: a pair for each round, now the one first, now the other."""
+def measure(step, switch, pairs: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of single steps, plain and watched: a pair of each, in an order that is drawn anew for each pair."""
     plain: list[float] = []
     watched: list[float] = []
-    for number in range(-2, rounds):  # the first two rounds warm up
-        for on in (False, True) if number % 2 else (True, False):
+    order = random.Random(0)
+    for number in range(-WARM_UP, pairs):
+        for on in order.sample((False, True), 2):
             switch(on)
-            spent = time_of(step, steps)
+            spent = time_of(step)
             switch(False)
             if number >= 0:
                 (watched if on else plain).append(spent)
@@ -105,7 +108,8 @@ def guard_switch():
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--rounds", type=int, default=60, help="pairs of measurements (default: 60)")
+    parser.add_argument("--pairs", type=int, default=300, help="pairs of steps (default: 300; a third of them for the"
+                        " large batch)")  # fmt: skip
     parser.add_argument("--parts", action="store_true", help="also what each part of the check costs")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
@@ -113,12 +117,15 @@ def main() -> int:
         return 2
     from locus import real, session
 
-    shapes = {"16x1024": (make_step(16, 1024), 2), "2x256": (make_step(2, 256), 4)}
+    shapes = {"16x1024": make_step(16, 1024), "2x256": make_step(2, 256)}
     results = {}
+    gc.collect()
+    gc.freeze()  # what the libraries have loaded is not looked through again and again while we measure
 
     def compare(title: str, switch, bars: dict[str, float]) -> None:
         for shape, bar in bars.items():
-            plain, watched = measure(shapes[shape][0], switch, arguments.rounds, shapes[shape][1])
+            pairs = arguments.pairs if shape == "2x256" else arguments.pairs // 3
+            plain, watched = measure(shapes[shape], switch, pairs)
             ratio = statistics.median(watched) / statistics.median(plain)
             ratios = sorted(b / a for a, b in zip(plain, watched))
             low, high = ratios[len(ratios) // 4], ratios[len(ratios) * 3 // 4]
@@ -148,7 +155,7 @@ def main() -> int:
         compare("  its memory by line alone", bridge.follow_memory, {"2x256": 0})
     before = bridge.calls_seen()
     bridge.open_door(True)
-    shapes["2x256"][0]()
+    shapes["2x256"]()
     bridge.open_door(False)
     print(f"  operator calls seen in a step: {bridge.calls_seen() - before}; findings: {check.finding_count()}")
     if arguments.json:

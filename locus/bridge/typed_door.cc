@@ -107,6 +107,7 @@ void look_at_argument(Passage* passage, const Other& argument) {
 
 void note_result(Passage* passage, const Tensor& t, size_t number = 0) { passage->note(t, number); }
 void note_result(Passage*, const at::Scalar&) {}
+void note_result(Passage*, const c10::SymInt&, size_t) {}
 void note_result(Passage* passage, const std::vector<Tensor>& list) {
   for (const Tensor& t : list) passage->note(t, 0);
 }
@@ -138,8 +139,9 @@ class TypedDoor<Result(Arguments...)> final : public c10::OperatorKernel {
       static const auto common = c10::BoxedKernel::makeFromFunction<&door>();
       return c10::impl::BoxedKernelWrapper<Signature>::call(common, op_, keys, std::forward<Arguments>(arguments)...);
     }
-    const c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
     const DispatchKeySet next = keys & DispatchKeySet(DispatchKeySet::FULL_AFTER, kCheckKey);
+    if (plan_.decomposes) return op_.redispatch(next, std::forward<Arguments>(arguments)...);  // its parts come back
+    const c10::impl::ExcludeDispatchKeyGuard closed{DispatchKeySet(kCheckKey)};
     Passage passage(plan_);
     (look_at_argument(&passage, arguments), ...);
     if constexpr (std::is_void_v<Result>) {
@@ -317,6 +319,15 @@ using Known = SignatureList<
          double, double, double, bool, bool, const MaybeTensor&, const MaybeTensor&),
     void(at::TensorList, at::TensorList, at::TensorList, double, double, double, double, bool, bool, bool,
          const MaybeTensor&, const MaybeTensor&),
+    // attention
+    Tensor(const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, double, bool, std::optional<double>, bool),
+    std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>(
+        const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, bool, double, bool, bool,
+        std::optional<double>),
+    std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>(
+        const Tensor&, const Tensor&, const Tensor&, double, bool, bool, std::optional<double>),
+    std::tuple<Tensor, Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const MaybeTensor&, bool,
+                                               double, bool, std::optional<double>),
     // layers
     Tensor(const Tensor&, const Tensor&, const MaybeTensor&, c10::SymIntArrayRef, c10::SymIntArrayRef,
            c10::SymIntArrayRef, bool, c10::SymIntArrayRef, c10::SymInt),
@@ -332,10 +343,9 @@ using Known = SignatureList<
 
 int g_typed_doors = 0;
 
-/// What a typed door sees to by itself. The rest is for the common one: generators, arguments that belong on the CPU,
-/// composites.
+/// What a typed door sees to by itself. The rest is for the common one: generators, arguments that belong on the CPU.
 bool may_be_typed(const OperatorPlan& plan) {
-  if (plan.decomposes || plan.generator >= 0) return false;
+  if (plan.generator >= 0) return false;
   for (int i = 0; i < static_cast<int>(plan.arguments.size()); ++i) {
     if (plan.rule.argument(i) == engine::ArgumentRule::kMustBeCpu) return false;
   }
