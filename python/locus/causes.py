@@ -238,7 +238,7 @@ def _ignores_device(link: trails.Link) -> bool:
     """A function that is told the device and does not use it for this value."""
     scope = link.context.scope
     given = getattr(scope, "args", None)
-    if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign"):
+    if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign", "attribute"):
         return False
     told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in _DEVICE_NAMES}
     if not told:

@@ -51,6 +51,20 @@ def write(
     return words or f'"{device}"'
 
 
+def of_looped_module(file: source.Source, node: ast.AST, frames: list[types.FrameType]) -> str:
+    """`next(expert.parameters()).device`, for what is passed to a module that a loop gives: each may be elsewhere."""
+    call = file.parent(node)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or node not in call.args:
+        return ""
+    loops = [a for a in file.ancestors(call) if isinstance(a, (ast.For, ast.AsyncFor))]
+    loops += [generator for a in file.ancestors(call) for generator in getattr(a, "generators", ())]
+    bound = {n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    frame = _frame_of(file, function_of(file, call), frames)
+    called = values.evaluate(call.func, frame) if frame is not None and call.func.id in bound else None
+    has_any = values.is_module(called) and next(called.parameters(), None) is not None
+    return f"next({call.func.id}.parameters()).device" if has_any else ""
+
+
 def same_device(value: Any, device: str) -> bool:
     """Whether a value means this device to PyTorch."""
     if isinstance(value, torch.device):

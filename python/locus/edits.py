@@ -146,7 +146,7 @@ def handoff(request: Request) -> Edit | None:
     if node is None or request.facts["written"]:
         return None
     text = device_text.write(file, node, request.device, request.users)
-    return append_call(file, node, f".to({text})")
+    return append_call(file, node, f".to({device_text.of_looped_module(file, node, request.users) or text})")
 
 
 def cpu_numpy(request: Request) -> Edit | None:

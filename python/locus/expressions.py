@@ -156,6 +156,21 @@ def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tu
     return list(found.values()) if len(found) > 1 and 0 not in found else []
 
 
+def meets(use: Use, device: str) -> bool:
+    """Whether a result goes into plain arithmetic with a tensor on `device`: `x - table[index]`."""
+    whole = use.node
+    while use.file is not None and isinstance(use.file.parent(whole), (ast.BinOp, ast.UnaryOp)):
+        whole = use.file.parent(whole)
+    stack, others = [whole], []
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (ast.BinOp, ast.UnaryOp)):
+            stack += [part.left, part.right] if isinstance(part, ast.BinOp) else [part.operand]
+        elif part is not use.node:
+            others.append(values.evaluate(part, use.frame))
+    return any(_is_on(value, device) and value.dim() > 0 for value in others)
+
+
 def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
     """The one tensor on `device` that an expression is computed from, or None: `self.queue` of self.queue.clone()."""
     found: dict[int, Any] = {}

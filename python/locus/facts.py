@@ -292,6 +292,11 @@ class _Case:
             return
         if self.case["kind"] not in ("operator", "index"):
             return
+        if self.case["kind"] == "index" and facts["position"] == 0 and facts["device"] == "cpu" and use is not None:
+            made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
+            if made is not None and "factory_device" in facts["edits"] and expressions.meets(use, device):
+                facts["cause"], facts["edits"]["at_cause"] = made.facts["at"], facts["edits"]["factory_device"]
+                return
         if self.case["collating"]:
             found = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
             if found is not None:

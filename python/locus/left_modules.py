@@ -31,7 +31,7 @@ def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.
 
 def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
     """The card of the module whose method runs, where its parameters are on one only (a layer without any is part of
-    the next one around it); else where the function's other arguments are, if most of them are on one."""
+    the next one around it); else where the function's other tensors are, if most of them are on one."""
     for frame in frames if users else ():
         me = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
         devices = {str(parameter.device) for parameter in me.parameters()} if values.is_module(me) else set()
@@ -40,7 +40,7 @@ def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
         if devices:
             break
     code = users[0].f_code if users else None
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+    names = code.co_varnames if code is not None else ()  # none for a module's own frame: it has everything
     given = [users[0].f_locals.get(name) for name in names]
     votes = collections.Counter(str(value.device) for value in given if values.is_tensor(value))
     device, count = next(iter(votes.most_common(1)), ("", 0))

@@ -147,6 +147,43 @@ def main():
 main()
 """
 
+EXPERTS = """\
+import torch
+from torch import nn
+
+
+class Experts(nn.Module):
+    def __init__(self, devices):
+        super().__init__()
+        self.router = nn.Linear(4, 2).to(devices[0])
+        self.experts = nn.ModuleList(nn.Linear(4, 4).to(device) for device in devices)
+
+    def forward(self, x):
+        weight, choice = self.router(x).softmax(-1).max(-1)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows = (choice == number).nonzero().squeeze(1)
+            y = expert(x[rows])
+            out[rows] = y * weight[rows, None]
+        return out
+
+
+class TwoHot:
+    def __init__(self, bins, device):
+        self.bins = torch.linspace(-2, 2, bins)
+
+    def encode(self, x):
+        upper = torch.bucketize(x.clamp(-1, 1), self.bins)
+        return (x - self.bins[upper - 1]) / (self.bins[upper] - self.bins[upper - 1])
+
+
+torch.manual_seed(0)
+devices = [torch.device("cuda:0"), torch.device("cuda:1")]
+x = torch.randn(8, 4, device=devices[0])
+print(Experts(devices)(x).shape)
+print(TwoHot(5, devices[0]).encode(x).shape)
+"""
+
 PROGRAMS = {
     "ways": Idioms(
         WAYS,
@@ -171,6 +208,14 @@ PROGRAMS = {
             "self.of[name] * grads": "self.of[name].to(grads[name].device) * grads",
         },
     ),
+    "experts": Idioms(
+        EXPERTS,
+        {
+            "expert(x[rows])": "expert(x[rows].to(next(expert.parameters()).device))",
+            "= y * weight": "= y.to(x.device) * weight",
+            "linspace(-2, 2, bins)": "linspace(-2, 2, bins, device=device)",
+        },
+    ),
 }
 
 IN_PARTS = """\
@@ -190,7 +235,7 @@ for batch in DataLoader([torch.ones(2)] * 4, batch_size=2, collate_fn=collate):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_line_on_the_way(program, tmp_path, name):
-    assert_mended(program, tmp_path, PROGRAMS[name])
+    assert_mended(program, tmp_path, PROGRAMS[name], devices=2)
 
 
 def test_parts_on_two_devices_are_no_inconsistent_source(program):
