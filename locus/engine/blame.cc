@@ -153,7 +153,8 @@ class Blame {
     }
     if (table == kNone || index == nullptr) return {};
     const Operand& o = case_.operands[table];
-    if (!is_cpu(o.device) || on_purpose(o) || o.written || !(is_made_by_default(o) || is_registered(o))) return {};
+    const bool is_left = is_made_by_default(o) || is_registered(o) || has_action(o, "received");
+    if (!is_cpu(o.device) || on_purpose(o) || o.written || !is_left) return {};
     const Step* made = placing_step(*index);
     const bool asked_for = made != nullptr && made->action == "created" && made->is_explicit;
     if (asked_for && !o.cause.has_value() && !is_made_in_passing(o)) return {};
@@ -379,6 +380,7 @@ class Blame {
     if (code_ == Code::kOptimizerState && o != nullptr && !has_action(*o, "loaded") && owners_move(*o) != nullptr) {
       return *owners_move(*o);  // the move that left the state behind
     }
+    if (code_ == Code::kReadTooEarly) return case_.use;  // its edit goes before that line
     if (!finding_.fixes.empty()) return location_of(finding_.fixes.front());
     const Step* placed = o != nullptr ? placing_step(*o) : nullptr;
     if (placed != nullptr && placed->at.line > 0 && blames_origin()) return placed->at;

@@ -45,7 +45,7 @@ auto report_order(const Finding& finding) {
 std::string edit_key(const Finding& finding) {
   if (finding.fixes.empty()) return "";
   const Fix& fix = finding.fixes.front();
-  std::string key = finding.code;
+  std::string key(to_string(finding.severity));
   for (const std::string& part : {std::string("edit"), fix.file, std::to_string(fix.line), fix.new_text}) {
     key += '\0';
     key += part;

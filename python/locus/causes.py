@@ -197,7 +197,7 @@ def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
 
 def _is_lost_at(link: trails.Link) -> bool:
     """Whether a statement all but says that the value should be moved there."""
-    if link.how in ("loop", "made"):
+    if link.how in ("loop", "made") or _is_container(link):
         return False
     return link.lost or (
         siblings.moved_in_statement(link)
@@ -213,6 +213,13 @@ def _is_moved_elsewhere(link: trails.Link) -> bool:
     if link.how != "assign" or not isinstance(link.node, ast.Call):
         return False
     return any(bindings.is_move(value) and siblings.moves_tensor(value) for _, value in other_bindings(link))
+
+
+def _is_container(link: trails.Link) -> bool:
+    """`losses(boxes.to(device), targets)`: a list or a dict is passed on, which has no .to()."""
+    if link.how != "argument" or link.context.frame is None:
+        return False
+    return isinstance(values.evaluate(link.node, link.context.frame), (list, tuple, dict))
 
 
 def _is_identity(link: trails.Link) -> bool:

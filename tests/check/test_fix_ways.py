@@ -184,6 +184,55 @@ print(Experts(devices)(x).shape)
 print(TwoHot(5, devices[0]).encode(x).shape)
 """
 
+RAGGED = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def collate(rows):
+    images, targets = zip(*rows)
+    return torch.stack(images), list(targets)
+
+
+def losses(outputs, anchors, targets):
+    total = 0.0
+    for output, target in zip(outputs, targets):
+        best = (anchors - target["boxes"]).abs().argmin(0)
+        total = total + (output[:1] - target["labels"][best]).sum()
+    return total
+
+
+class Noisy(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            state = self.state[p]
+            if not state:
+                state["second"] = torch.ones(p.shape)
+            state["second"].mul_(0.9).addcmul_(p.grad, p.grad, value=0.1)
+            scale = 0.1 / state["second"].sqrt()
+            p.sub_(scale * p.grad)
+
+
+torch.manual_seed(0)
+device = torch.device("cuda")
+model = nn.Linear(2, 3).to(device)
+anchors = torch.arange(3.0).unsqueeze(1)
+optimizer = Noisy(model.parameters())
+rows = [(torch.ones(2), {"boxes": torch.ones(1, 2), "labels": torch.ones(3)}) for _ in range(4)]
+for images, targets in DataLoader(rows, batch_size=2, collate_fn=collate):
+    images = images.to(device)
+    targets = [{k: v for k, v in t.items()} for t in targets]
+    loss = losses(model(images), anchors.to(device), targets)
+    loss.backward()
+    optimizer.step()
+    print(f"{loss.item():.4f}")
+"""
+
 PROGRAMS = {
     "ways": Idioms(
         WAYS,
@@ -206,6 +255,13 @@ PROGRAMS = {
         {
             "classes), 0.1)": "classes), 0.1, device=targets.device)",
             "self.of[name] * grads": "self.of[name].to(grads[name].device) * grads",
+        },
+    ),
+    "ragged": Idioms(
+        RAGGED,
+        {
+            "torch.ones(p.shape)": "torch.ones(p.shape, device=p.grad.device)",
+            "{k: v for": "{k: v.to(device) for",
         },
     ),
     "experts": Idioms(
@@ -242,3 +298,9 @@ def test_parts_on_two_devices_are_no_inconsistent_source(program):
     """Each batch has parts on both; that one line gives both does not mean that it gives now one and then the other."""
     (finding,) = check_source(program, IN_PARTS).errors
     assert finding["reason"] == "batch-not-moved" and finding["culprit"]["name"] == 'batch["y"]'
+
+
+def test_one_edit_is_one_finding(program):
+    """What is read of state that was made without a device is on the CPU, too: another code, the same line to edit."""
+    reasons = sorted(finding["reason"] for finding in check_source(program, RAGGED).errors)
+    assert reasons == ["batch-not-moved", "optimizer-state"]
