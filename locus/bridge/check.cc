@@ -25,7 +25,7 @@ bool each_tensor(ArgumentKind kind, const IValue& value, Visit&& visit) {
   if (kind == ArgumentKind::kTensorList && value.isTensorList()) {
     const auto list = value.toTensorList();
     for (size_t i = 0; i < list.size(); ++i) {
-      const Tensor t = list.get(i);
+      const Tensor& t = list.get(i);  // lives as long as the reference
       if (t.defined() && !visit(t, static_cast<int>(i))) return false;
     }
   } else if (kind == ArgumentKind::kOptionalTensorList && value.isOptionalTensorList()) {

@@ -230,8 +230,8 @@ struct Returned<std::tuple<T...>> {
 template <class Result, class... Arguments>
 std::string words_of(Result (*)(Arguments...)) {
   std::string text;
-  constexpr auto written = [](bool by_reference) { return by_reference ? "!" : ""; };
-  ((text += text.empty() ? "" : ",", text += word_of<Arguments>(), text += written(std::is_same_v<Arguments, Tensor&>)),
+  ((text += text.empty() ? "" : ",", text += word_of<Arguments>(),
+    text += std::is_same_v<Arguments, Tensor&> ? "!" : ""),
    ...);
   return text + "->" + Returned<Result>::words();
 }
@@ -244,7 +244,7 @@ std::string words_of(const c10::FunctionSchema& schema) {
   for (const c10::Argument& argument : schema.arguments()) {
     arguments += arguments.empty() ? "" : ",";
     arguments += argument.real_type()->str();
-    if (written(argument) && argument.real_type()->kind() == c10::TypeKind::TensorType) arguments += "!";
+    if (written(argument) && argument.real_type()->kind() == c10::TypeKind::TensorType) arguments += '!';
   }
   for (const c10::Argument& argument : schema.returns()) {
     returns += returns.empty() ? "" : ",";

@@ -13,6 +13,17 @@ TRAININGS = {
         x = torch.randn(256, 784, device="cuda"); y = torch.randint(0, 10, (256,), device="cuda")
         loss_of = nn.CrossEntropyLoss()
     """,
+    "classifier": """
+        def layer(inputs, outputs, stride):
+            convolution = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+            return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU())
+
+        model = nn.Sequential(layer(3, 64, 1), layer(64, 128, 2), layer(128, 256, 2), layer(256, 256, 1),
+                              nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10))
+        make_optimizer = lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)
+        x = torch.randn(32, 3, 64, 64, device="cuda"); y = torch.randint(0, 10, (32,), device="cuda")
+        loss_of = nn.CrossEntropyLoss()
+    """,
     "autoencoder": """
         model = nn.Sequential(nn.Conv2d(1, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 4, 2, 1), nn.ReLU(),
                               nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 1, 4, 2, 1))
