@@ -247,6 +247,9 @@ def _ignores_device(link: trails.Link) -> bool:
     given = getattr(scope, "args", None)
     if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign", "attribute"):
         return False
+    calls = [node for node in ast.walk(link.node) if isinstance(node, ast.Call)]
+    if link.how == "attribute" and not any(histories.called_name(call) in trails.MAKERS for call in calls):
+        return False  # computed of something: that is where it should have been said
     told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in _DEVICE_NAMES}
     if not told:
         return False
