@@ -85,7 +85,9 @@ bool follow_copy(int device) { return follower() && follower()(current_site(), d
 
 std::atomic<int> g_pending_copies{0};
 
-void note_pending(const at::Tensor& host, int device) {
+namespace {
+
+void note_copy(const at::Tensor& host, int device) {
   // PyTorch waits where it has to put the bytes apart afterwards.
   if (host.layout() != at::kStrided || host.numel() == 0 || !host.is_non_overlapping_and_dense()) return;
   Copy copy{Bytes(host), device};
@@ -117,7 +119,7 @@ void note_pending(const at::Tensor& host, int device) {
   g_pending_copies.store(static_cast<int>(copies().size()), std::memory_order_relaxed);
 }
 
-std::optional<int> take_pending(const at::Tensor& host) {
+std::optional<int> take_copy(const at::Tensor& host) {
   if (!host.has_storage() || host.layout() != at::kStrided || host.numel() == 0) return std::nullopt;
   if (!on_real_devices()) {
     const HostHeader* header = header_of_tensor(host);
@@ -140,6 +142,26 @@ std::optional<int> take_pending(const at::Tensor& host) {
   }
   for (const auto& event : unfinished) event->synchronize();
   return found;
+}
+
+}  // namespace
+
+// What has no bytes (a FakeTensor), or a card that refuses to answer, is no reason to take the program down.
+
+void note_pending(const at::Tensor& host, int device) {
+  try {
+    note_copy(host, device);
+  } catch (const c10::Error&) {
+    return;
+  }
+}
+
+std::optional<int> take_pending(const at::Tensor& host) {
+  try {
+    return take_copy(host);
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace locus::bridge

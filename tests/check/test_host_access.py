@@ -35,7 +35,7 @@ for _ in range(2):
     buffer.copy_(x)
     print(buffer[0].item())
 buffer.copy_(x, non_blocking=True)
-print(buffer.to("cuda", non_blocking=True).device, x.copy_(buffer).device)  # in the order of the stream
+print(buffer.to("cuda", non_blocking=True).device, x.copy_(buffer, non_blocking=True).device)  # in order
 print(buffer.to("cuda", torch.float64).dtype)  # LOC020
 try:
     buffer.copy_(x, non_blocking=True)
