@@ -279,6 +279,10 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   }
 }
 
+namespace {
+
+/// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
+/// their own. They pass the door without stopping.
 bool may_pass(const c10::OperatorHandle& op) {
   const OperatorPlan& plan = plan_of(op);
   if (plan.decomposes) return plan.rule.kind == engine::RuleKind::kAnywhere && plan.rule.arguments == 0;
@@ -287,6 +291,8 @@ bool may_pass(const c10::OperatorHandle& op) {
   if (plan.tensors == 1 && returns.size() == 1 && returns[0].alias_info() != nullptr) return true;
   return false;
 }
+
+}  // namespace
 
 void install_door() {
   static bool done = false;
@@ -298,12 +304,15 @@ void install_door() {
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     const auto op = dispatcher.findOp(name);
-    if (!op.has_value() || !op->hasSchema() || !may_pass(*op)) continue;
+    if (!op.has_value() || !op->hasSchema()) continue;
+    if (!may_pass(*op)) {
+      install_typed_door(*op);
+      continue;
+    }
     std::string full = name.name.substr(6);
     if (!name.overload_name.empty()) full += "." + name.overload_name;
     aten->impl(full.c_str(), torch::CppFunction::makeFallthrough());
   }
-  install_typed_doors();
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&door>());
 }
 

@@ -14,9 +14,6 @@ void install_door();
 
 /// The door's kernel, for any operator.
 void door(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-/// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
-/// their own. They pass the door without stopping.
-bool may_pass(const c10::OperatorHandle& op);
 
 /// Records the broken rule as a finding (the first time through Python), then moves the odd operands where they
 /// should be, with a differentiable copy where autograd is on, or raises where the program means to catch it.

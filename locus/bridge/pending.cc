@@ -91,6 +91,7 @@ void note_copy(const at::Tensor& host, int device) {
   // PyTorch waits where it has to put the bytes apart afterwards.
   if (host.layout() != at::kStrided || host.numel() == 0 || !host.is_non_overlapping_and_dense()) return;
   Copy copy{Bytes(host), device};
+  bool is_first = false;  // to this memory: what is known of these bytes is of memory that was freed since
   if (on_real_devices()) {
     const c10::impl::VirtualGuardImpl card(c10::kCUDA);
     const c10::Stream stream = card.getStream(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
@@ -102,16 +103,13 @@ void note_copy(const at::Tensor& host, int device) {
     if (header == nullptr) return;
     copy.stream = current_stream(device);
     copy.position = machine().streams().advance(device, copy.stream);
-    const bool first = !header->pending.exchange(true, std::memory_order_relaxed);
-    if (first) {  // what is known of these bytes is of memory that was freed since
-      const std::lock_guard<std::mutex> lock(g_copies_mutex);
-      const auto* begin = static_cast<const char*>(host.storage().data());
-      const auto* end = begin + host.storage().nbytes();
-      forget_if([&](const Copy& old) { return old.bytes.begin < end && begin < old.bytes.end; });
-    }
+    is_first = !header->pending.exchange(true, std::memory_order_relaxed);
   }
   const std::lock_guard<std::mutex> lock(g_copies_mutex);
+  const auto* memory = static_cast<const char*>(host.storage().data());
+  const auto* memory_end = memory + host.storage().nbytes();
   forget_if([&](const Copy& old) {
+    if (is_first && old.bytes.begin < memory_end && memory < old.bytes.end) return true;
     return (copy.bytes.cover(old.bytes) && old.device == device && old.stream == copy.stream) || old.done();
   });
   if (copies().size() >= kMostCopies) copies().erase(copies().begin());

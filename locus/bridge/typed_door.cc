@@ -354,21 +354,15 @@ bool may_be_typed(const OperatorPlan& plan) {
 
 }  // namespace
 
-void install_typed_doors() {
-  const auto known = Known::table();
-  auto& dispatcher = c10::Dispatcher::singleton();
-  for (const auto& name : dispatcher.getAllOpNames()) {
-    if (name.name.compare(0, 6, "aten::") != 0) continue;
-    const auto op = dispatcher.findOp(name);
-    if (!op.has_value() || !op->hasSchema() || may_pass(*op)) continue;
-    const OperatorPlan& plan = plan_of(*op);
-    if (!may_be_typed(plan)) continue;
-    const auto [first, last] = known.equal_range(words_of(op->schema()));
-    for (auto entry = first; entry != last; ++entry) {
-      if (!entry->second(*op, plan)) continue;
-      g_typed_doors += 1;
-      break;
-    }
+void install_typed_door(const c10::OperatorHandle& op) {
+  static const auto* const known = new auto(Known::table());
+  const OperatorPlan& plan = plan_of(op);
+  if (!may_be_typed(plan)) return;
+  const auto [first, last] = known->equal_range(words_of(op.schema()));
+  for (auto entry = first; entry != last; ++entry) {
+    if (!entry->second(op, plan)) continue;
+    g_typed_doors += 1;
+    return;
   }
 }
 

@@ -4,10 +4,12 @@
 // anything but the plain case: operands on one device.
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 namespace locus::bridge {
 
-/// Registers them; the door's common kernel is there for the rest.
-void install_typed_doors();
+/// Registers one, where the operator's signature is known; the door's common kernel is there for the rest.
+void install_typed_door(const c10::OperatorHandle& op);
 /// How many operators have one.
 int typed_doors();
 
