@@ -12,12 +12,13 @@ import atexit
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from locus import scratch
+from locus.companion import Companion
 
 FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
 STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
@@ -41,7 +42,10 @@ def is_child() -> bool:
 def gathering(given: str | None = None) -> Iterator[str]:
     """The folder for the processes that this one will start: the caller's, or one that is gone at the end."""
     before = os.environ.get(FOLDER_VARIABLE)
-    path, owner = given or tempfile.mkdtemp(prefix="locus-check-"), os.getpid()
+    path, owner = given or scratch.make(), os.getpid()
+    companion = Companion(path)
+    if given is None:
+        companion.start()
     os.environ[FOLDER_VARIABLE] = path
     try:
         yield path
@@ -51,7 +55,8 @@ def gathering(given: str | None = None) -> Iterator[str]:
         else:
             os.environ[FOLDER_VARIABLE] = before
         if os.getpid() == owner and given is None:
-            shutil.rmtree(path, ignore_errors=True)
+            scratch.remove(path)
+            companion.dismiss()
 
 
 def on_start(watcher: Callable[[Any], None]) -> None:
@@ -62,7 +67,7 @@ def on_start(watcher: Callable[[Any], None]) -> None:
 def start_in_child() -> None:
     """Starts the check of a process whose parent is checked. Called once its devices are simulated."""
     global _is_child
-    if _session is not None or not os.path.isdir(folder()):
+    if _session is not None or not scratch.is_own(folder()):
         return
     from locus.session import Session
 
@@ -172,10 +177,7 @@ def _write_own(final: bool) -> None:
         if _is_fork:  # counted by the parent already, up to the fork
             report.update(transfers=[], syncs=[], memory={})
             report["program"].update(ops=0, steps=0)
-        target = os.path.join(path, f"{os.getpid()}.json")
-        with open(f"{target}.new", "w", encoding="utf-8") as file:
-            json.dump(report, file)
-        os.replace(f"{target}.new", target)
+        scratch.write(os.path.join(path, f"{os.getpid()}.json"), json.dumps(report))
     except Exception as error:
         with contextlib.suppress(Exception):
             from locus import facts
@@ -188,8 +190,8 @@ def reports(path: str) -> list[str]:
     found = []
     for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
         if name.endswith(".json"):
-            with contextlib.suppress(OSError), open(os.path.join(path, name), encoding="utf-8") as file:
-                found.append(file.read())
+            with contextlib.suppress(OSError):
+                found.append(scratch.read(os.path.join(path, name)).decode("utf-8"))
     return found
 
 
@@ -207,8 +209,7 @@ class News:
             if is_report:
                 has_ended = not _is_alive(pid)  # asked first: what it writes after that is not lost
                 with contextlib.suppress(OSError, ValueError):
-                    with open(os.path.join(self.path, name), encoding="utf-8") as file:
-                        report = json.load(file)
+                    report = json.loads(scratch.read(os.path.join(self.path, name)))
                     report["findings"] = [new for finding in report["findings"] if (new := self._new(pid, finding))]
                     if report["findings"]:
                         bridge.take_in(json.dumps(report))

@@ -1,7 +1,9 @@
-"""A small process beside a checked program: shows how far it is, and speaks for it when it is killed.
+"""A small process beside a checked program: shows how far it is, speaks for it when it is killed, and takes its temporary
+folder away.
 
 It is no child of the program (os.wait() does not see it), no thread of it, and keeps none of its files open but
-standard error. It ends when the program does. Where it can't be started, there is no progress line, and that is all.
+standard error. It ends when the program does. Where it can't be started, there is no progress line, and a killed program
+leaves its folder behind; that is all.
 """
 
 from __future__ import annotations
@@ -15,22 +17,28 @@ import shutil
 import signal
 import struct
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+from locus import scratch
 
 _SIZE = 4096
 _COUNTERS = struct.Struct("=QQQ")  # steps, operator calls, findings; the bridge writes the first two
 _QUIET = 1.0  # seconds before the line shows
 _EVERY = 0.5
+_QUIETLY, _LEAVE = b"!", b"."
 
 
 class Companion:
     """The program's side."""
 
-    def __init__(self, show: bool, last_words: Callable[[], None]):
-        self._last_words, self._show = last_words, show
+    def __init__(self, folder: str, show: bool = False, last_words: Callable[[], None] | None = None):
+        """`folder` is gone when the program is; `last_words` is called there when the program was killed."""
+        self._folder, self._last_words, self._show = folder, last_words, show
         self._page: mmap.mmap | None = None
         self._tell = self._told = -1
+        self._has_ended = False
 
     def start(self) -> None:
         """Starts the process, before the program runs."""
@@ -39,7 +47,9 @@ class Companion:
             program = os.pidfd_open(os.getpid())
             hear, self._tell = os.pipe()
             self._told, answer = os.pipe()
-            child = os.fork()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # threads of libraries; what is done here needs none of their locks
+                child = os.fork()
             if child == 0:
                 self._become(program, hear, answer)
             for descriptor in (program, hear, answer):
@@ -58,11 +68,17 @@ class Companion:
 
     def end(self) -> None:
         """The program is about to say its last words itself; returns when the line has gone."""
-        if self._tell < 0:
-            return
-        with contextlib.suppress(OSError):
-            os.write(self._tell, b"!")
-            select.select([self._told], [], [], 2.0)
+        if self._tell >= 0 and not self._has_ended:
+            self._has_ended = True
+            with contextlib.suppress(OSError):
+                os.write(self._tell, _QUIETLY)
+                select.select([self._told], [], [], 2.0)
+
+    def dismiss(self) -> None:
+        """The folder has gone, too: there is nothing left to do."""
+        if self._tell >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._tell, _LEAVE)
         self._close()
 
     def _close(self) -> None:
@@ -81,12 +97,13 @@ class Companion:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
                     signal.signal(number, signal.SIG_IGN)
                 _keep_only(2, program, hear, answer)
-                self._watch(program, hear)
+                self._tell = self._told = -1
+                self._watch(program, hear, answer)
         except BaseException:
             os._exit(1)
         os._exit(0)
 
-    def _watch(self, program: int, hear: int) -> None:
+    def _watch(self, program: int, hear: int, answer: int) -> None:
         line = Line() if self._show else None
         began = time.monotonic()
         while True:
@@ -97,9 +114,24 @@ class Companion:
                 line.draw(_words(*_COUNTERS.unpack_from(self._page), time.monotonic() - began))
         if line is not None:
             line.erase()
-        if hear in ready and os.read(hear, 1):
-            return
-        self._last_words()
+        word = _next_word(program, hear)
+        if not word and self._last_words is not None:
+            self._last_words()
+        if word == _QUIETLY:
+            os.close(answer)
+            os.dup2(0, 2)  # whoever waits for the end of standard error does not wait for this process
+            word = _next_word(program, hear)
+        if word != _LEAVE:
+            scratch.remove(self._folder)
+
+
+def _next_word(program: int, hear: int) -> bytes:
+    """What the program says; nothing when it has gone."""
+    ready, _, _ = select.select([program, hear], [], [])
+    word = os.read(hear, 1) if hear in ready else b""
+    if not word:
+        select.select([program], [], [])  # the pipe alone says little: a program may close what it finds open
+    return word
 
 
 def _words(steps: int, ops: int, findings: int, seconds: float) -> str:

@@ -17,7 +17,7 @@ import sys
 import types
 from typing import Any
 
-from locus import places, source
+from locus import places, scratch, source
 
 MOST = 200
 """The most functions that a report lists."""
@@ -97,15 +97,12 @@ class Coverage:
         self._forks = 0
         if not forked:
             with contextlib.suppress(OSError):
-                open(os.path.join(folder, f"{os.getpid()}.started"), "wb").close()
+                scratch.write(os.path.join(folder, f"{os.getpid()}.started"), b"")
 
     def leave_word(self, folder: str) -> None:
         """At the end of a child: which functions of the program ran there."""
         ran = [_key(code) for code in _codes_of_the_program() if self._has_run(code)]
-        path = os.path.join(folder, f"{os.getpid()}.ran")
-        with open(f"{path}~", "w", encoding="utf-8") as file:
-            json.dump({"forks": self._forks, "ran": ran}, file)
-        os.replace(f"{path}~", path)
+        scratch.write(os.path.join(folder, f"{os.getpid()}.ran"), json.dumps({"forks": self._forks, "ran": ran}))
 
     def take_in(self, folder: str) -> None:
         """Hears the words of all children. One that has not spoken may have run anything: then nothing is claimed."""
@@ -113,8 +110,7 @@ class Coverage:
         for name in os.listdir(folder) if os.path.isdir(folder) else []:
             expected += name.endswith(".started")
             if name.endswith(".ran"):
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    word = json.load(file)
+                word = json.loads(scratch.read(os.path.join(folder, name)))
                 heard += 1
                 expected += word["forks"]
                 self._elsewhere.update((file, line, function) for file, line, function in word["ran"])

@@ -9,14 +9,13 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from locus import scratch
 from locus.companion import Companion, wants_line
 
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
@@ -56,42 +55,45 @@ def _keep_out_of_children(handler: Callable[[int, Any], None]) -> None:
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_in_child)
 
 
+def catch_exit(finish: Callable[[int], int]) -> None:
+    """os._exit() in this process calls `finish`, which gives the exit status; in a forked child, it reports first."""
+    original, process = os._exit, os.getpid()
+
+    @functools.wraps(original)
+    def leave(status: int) -> None:
+        if os.getpid() == process:
+            status = finish(status & 0xFF)
+        else:
+            from locus import children
+
+            children.write_own()  # it has no other end
+        original(status)
+
+    os._exit = leave
+
+
 class Ending:
     """Sees to it that the report of a session is made exactly once. `make` gives it for an exit code, finished or
-    so far; `publish` writes it and gives the exit code of the check."""
+    so far; `publish` writes it and gives the exit code of the check. `folder` is of locus.scratch, and goes with it."""
 
-    def __init__(self, make: Callable[[int, bool], bytes], publish: Callable[[bytes, int], int], folder: str = ""):
+    def __init__(self, make: Callable[[int, bool], bytes], publish: Callable[[bytes, int], int], folder: str):
         self._make, self._publish, self._folder = make, publish, folder
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._done = False
         self._noted = self._note_took = 0.0
-        self._notes = ""
-        self.companion = Companion(wants_line(), self._speak_for_the_dead)
+        self._notes = os.path.join(folder, "so-far")
+        self.companion = Companion(folder, wants_line(), self._speak_for_the_dead)
 
     def prepare(self) -> None:
         """Before the program runs, and before PyTorch is there."""
-        descriptor, self._notes = tempfile.mkstemp(prefix="locus-", suffix=".json")
-        os.close(descriptor)
         self.companion.start()
         if threading.current_thread() is threading.main_thread():
             with contextlib.suppress(ValueError, OSError):
                 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                     signal.signal(signal.SIGTERM, self._terminated)
                     _keep_out_of_children(self._terminated)
-        original = os._exit
-
-        @functools.wraps(original)
-        def leave(status: int) -> None:
-            if self._is_mine():
-                status = self.finish(status & 0xFF)
-            else:
-                from locus import children
-
-                children.write_own()  # a forked child; it has no other end
-            original(status)
-
-        os._exit = leave
+        catch_exit(self.finish)
 
     def note(self, findings: int) -> None:
         """Something was found: writes down what is known so far."""
@@ -99,12 +101,10 @@ class Ending:
             return
         self.companion.count_findings(findings)
         now = time.monotonic()
-        if not self._notes or now - self._noted < _SHARE * self._note_took:
+        if now - self._noted < _SHARE * self._note_took:
             return
         with contextlib.suppress(OSError):
-            with open(self._notes + "~", "wb") as file:
-                file.write(self._make(0, False))
-            os.replace(self._notes + "~", self._notes)
+            scratch.write(self._notes, self._make(0, False))
         self._noted = time.monotonic()
         self._note_took = self._noted - now
 
@@ -131,11 +131,8 @@ class Ending:
         """There is nothing to report any more."""
         self._done = True
         self.companion.end()
-        for path in (self._notes, self._notes + "~"):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        if self._folder:  # what the program's children wrote
-            shutil.rmtree(self._folder, ignore_errors=True)
+        scratch.remove(self._folder)
+        self.companion.dismiss()
 
     def _is_mine(self) -> bool:
         return os.getpid() == self._process
@@ -149,8 +146,7 @@ class Ending:
     def _speak_for_the_dead(self) -> None:
         """In the companion: the program was killed."""
         try:
-            with open(self._notes, "rb") as file:
-                report = file.read()
+            report = scratch.read(self._notes)
             if report:
                 words = json.loads(report)
                 words["notes"].append("the program was killed before its end; this is what was known by then")

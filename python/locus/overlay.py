@@ -17,6 +17,8 @@ import runpy
 import tokenize
 from typing import Any
 
+from locus import scratch
+
 VARIABLE = "LOCUS_OVERLAY"
 """Names a file with the texts, for child processes."""
 
@@ -46,14 +48,12 @@ def install(texts: dict[str, bytes]) -> None:
 
 def save(texts: dict[str, bytes], file: str) -> None:
     """Writes the texts to a file that install_saved() reads."""
-    with open(file, "w", encoding="ascii") as opened:
-        json.dump({path: base64.b85encode(raw).decode("ascii") for path, raw in texts.items()}, opened)
+    scratch.write(file, json.dumps({path: base64.b85encode(raw).decode("ascii") for path, raw in texts.items()}))
 
 
 def install_saved(file: str) -> None:
     """Serves the texts that save() has written."""
-    with open(file, encoding="ascii") as opened:
-        install({path: base64.b85decode(text) for path, text in json.load(opened).items()})
+    install({path: base64.b85decode(text) for path, text in json.loads(scratch.read(file)).items()})
 
 
 def _serve_imports() -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from locus import __version__, children, pages, reports, settings, simulation
+from locus import __version__, children, pages, reports, scratch, settings, simulation
+from locus.companion import Companion
 from locus.errors import UsageError
 
 POLICIES = ("collect", "raise", "warn", "move")
@@ -73,7 +72,9 @@ class Checks:
             _check_report_path(self.report_path)
         self._config = config
         self.session: Any = None
-        self.folder = tempfile.mkdtemp(prefix="locus-pytest-")
+        self.folder = scratch.make()
+        self._companion = Companion(self.folder)
+        self._companion.start()
         self.news = children.News(self.folder)
         self.late: list[str] = []
         """What was found at no test's time: in a conftest.py, or by processes that outlived their tests."""
@@ -258,7 +259,8 @@ class Checks:
 
     def pytest_unconfigure(self) -> None:
         if os.getpid() == self._process:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            scratch.remove(self.folder)
+            self._companion.dismiss()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

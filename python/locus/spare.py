@@ -1,25 +1,40 @@
-"""A process that is forked before the program starts, and runs the program again when asked to: with edited texts, in
+"""A process that is forked before the program starts, and runs the program again when asked to: with other texts, in
 silence, to a given step. Each run is a fork of its own, with PyTorch loaded and nothing else done.
+
+It always ends: with the process that asks, whoever else holds its pipes, and it takes everything with it that a run has
+started, in whatever group or session that is by then. The program does not see it: it is no child of the program's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
 import signal
 import sys
-import tempfile
+import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from locus import overlay
+from locus import overlay, scratch
+from locus.errors import LocusError
+
+_GRACE = 30.0
+"""Seconds, at most, for what is done around a run."""
+_TAIL = 4000
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LIBC = ctypes.CDLL(None, use_errno=True)  # before any fork: loading is not safe in a child
+_exit = os._exit  # the system's: a check puts its own in its place
+
+Run = Callable[[int | None, str, Callable[[dict[str, Any]], NoReturn]], None]
+"""run(limit, folder, give): runs and checks the program, then gives what it found, fit for JSON; does not come back."""
 
 
 class Rerun(NamedTuple):
-    """What a run with edits left behind."""
+    """What a run with fixes left behind."""
 
     report: dict[str, Any] | None
     """The report as JSON; None where the run did not come to its end."""
@@ -28,58 +43,180 @@ class Rerun(NamedTuple):
     """Every edit that could be made, see Session.offers."""
     error: str
     """The last line that the program wrote to standard error, where it failed."""
+    deadline: float = 0.0
+    """The seconds that it had, where it was ended for taking longer."""
 
 
 class Spare:
-    """The parent's side. Must be made before CUDA is used: a card can't be used after a fork, simulated or not."""
+    """The asking side. Must be made before CUDA is used: a card can't be used after a fork, simulated or not."""
 
-    def __init__(self, run: Callable[[int | None], dict[str, Any]]):
-        """run(limit) runs and checks the program in a child; what it returns must be fit for JSON."""
-        self.folder = tempfile.TemporaryDirectory(prefix="locus-fix-")
-        self.runs = 0
-        self._input = _Input()
+    def __init__(self, folder: str, run: Run):
+        """`folder` is of locus.scratch; its owner takes it away."""
+        self.folder, self.runs = folder, 0
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        _flush()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # libraries have threads that wait; none of them holds a lock now
-            self.pid = os.fork()
-        if self.pid == 0:
-            os.close(self._requests)
-            os.close(self._answers)
-            try:
-                _serve(requests, answers, run, self._input)
-            finally:
-                os._exit(0)
-        os.close(requests)
-        os.close(answers)
+        self._process = -1
+        try:
+            server = _Server(requests, answers, os.pidfd_open(os.getpid()), run)
+            _flush()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # libraries have threads that wait; none of them holds a lock now
+                child = os.fork()
+            if child == 0:
+                server.become((self._requests, self._answers))
+            os.waitpid(child, 0)
+            server.forget()
+            self._process = os.pidfd_open(int(_read_line(self._answers, _GRACE) or -1))
+        except (OSError, AttributeError) as error:
+            raise LocusError(f"the process that runs the program again can't be started: {error}") from None
+        os.register_at_fork(after_in_child=self._forget)
 
     def rerun(self, texts: dict[str, bytes], limit: int | None, seconds: float) -> Rerun:
         """Runs the program with these texts; it is ended after `limit` optimizer steps, and after `seconds`."""
         self.runs += 1
-        folder = os.path.join(self.folder.name, str(self.runs))
-        os.mkdir(folder)
+        folder = scratch.make_inside(self.folder, f"run-{self.runs}")
         overlay.save(texts, os.path.join(folder, "texts"))
         request = json.dumps({"folder": folder, "limit": limit, "seconds": seconds})
-        os.write(self._requests, request.encode() + b"\n")
-        answer = _read_line(self._answers)
-        code = int(answer) if answer else -1
-        report: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, "result")) as file:
-            report = json.load(file)
-        if not report:
-            return Rerun(None, code or 1, [], _last_line(os.path.join(folder, "stderr")))
-        error = _last_line(os.path.join(folder, "stderr")) if report["exit"] else ""
-        return Rerun(report["report"], report["exit"], report["offers"], error)
+        line = b""
+        with contextlib.suppress(OSError):
+            os.write(self._requests, request.encode() + b"\n")
+            line = _read_line(self._answers, seconds + _GRACE)
+        if not line:
+            self._kill()
+            return Rerun(None, 1, [], "the process that runs it again has gone")
+        answer = json.loads(line)
+        result: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            result = json.loads(scratch.read(os.path.join(folder, "result")))
+        scratch.remove(folder)
+        if not result:
+            return Rerun(None, answer["exit"] or 1, [], answer["error"], 0.0 if answer["ended"] else seconds)
+        return Rerun(result["report"], result["exit"], result["offers"], answer["error"] if result["exit"] else "")
 
     def close(self) -> None:
-        """Ends the process."""
-        for descriptor in (self._requests, self._answers):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        """Ends the process, and a run that is under way. Waits for that, but not for ever."""
+        if self._requests < 0:
+            return
         with contextlib.suppress(OSError):
-            os.waitpid(self.pid, 0)
-        self.folder.cleanup()
+            os.write(self._requests, b"\n")
+        if not _poll([self._process], _GRACE):
+            self._kill()
+        self._forget()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+
+    def _forget(self) -> None:
+        """In a child that the program forks, too: nobody is to wait for it."""
+        for descriptor in (self._requests, self._answers, self._process):
+            with contextlib.suppress(OSError):
+                if descriptor >= 0:
+                    os.close(descriptor)
+        self._requests = self._answers = self._process = -1
+
+
+class _Server:
+    """The side that runs the program."""
+
+    def __init__(self, requests: int, answers: int, asker: int, run: Run):
+        self.requests, self.answers, self.asker, self.run = requests, answers, asker, run
+        self.input = _Input()
+
+    def forget(self) -> None:
+        for descriptor in (self.requests, self.answers, self.asker):
+            os.close(descriptor)
+
+    def become(self, others: tuple[int, int]) -> NoReturn:
+        """In a fork: forks once more, so that the asking process has no child that it does not know of."""
+        try:
+            os.setsid()  # no terminal: Ctrl-C is for the asking process, and a run asks nobody for a password
+            if os.fork():
+                _exit(0)
+            for descriptor in others:
+                os.close(descriptor)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a run starts and leaves comes here
+            os.write(self.answers, b"%d\n" % os.getpid())
+            while (request := self._next()) is not None:
+                os.write(self.answers, json.dumps(self._serve(request)).encode() + b"\n")
+        except OSError:
+            pass  # nobody listens any more
+        finally:
+            _end_descendants()
+            _exit(0)
+
+    def _next(self) -> dict[str, Any] | None:
+        """What is asked for; None when nothing will be."""
+        if self.requests not in _poll([self.requests, self.asker]):
+            return None
+        line = _read_line(self.requests).strip()
+        return json.loads(line) if line else None
+
+    def _serve(self, request: dict[str, Any]) -> dict[str, Any]:
+        errors, end = os.pipe()
+        me = os.getpid()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(errors)
+                self._run_program(request, end, me)
+            except Exception as error:  # of Locus's own; the program's are told by the run
+                with contextlib.suppress(OSError):
+                    os.write(2, f"{type(error).__name__}: {error}".encode())
+            finally:
+                _exit(1)
+        os.close(end)
+        process = os.pidfd_open(child)
+        tail, ended, until = b"", False, time.monotonic() + request["seconds"]
+        while not ended:
+            ready = _poll([process, self.requests, self.asker, errors], max(0.0, until - time.monotonic()))
+            ended = process in ready
+            if errors in ready:
+                piece = os.read(errors, 65536)
+                tail = (tail + piece)[-_TAIL:]
+                if not piece:  # closed by the program
+                    os.close(errors)
+                    errors = -1
+            if not ready or self.requests in ready or self.asker in ready:
+                break
+        os.close(process)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        _end_descendants()
+        while errors >= 0 and _poll([errors], 0.0) and (piece := os.read(errors, 65536)):
+            tail = (tail + piece)[-_TAIL:]
+        if errors >= 0:
+            os.close(errors)
+        return {"exit": os.waitstatus_to_exitcode(status), "ended": ended, "error": _last_line(tail)}
+
+    def _run_program(self, request: dict[str, Any], errors: int, server: int) -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != server:
+            return
+        for descriptor in (self.requests, self.answers, self.asker):
+            os.close(descriptor)
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        silence = os.open(os.devnull, os.O_WRONLY)
+        for old, new in ((self.input.open(), 0), (silence, 1), (errors, 2)):
+            os.dup2(old, new)
+            os.close(old)
+        folder = request["folder"]
+        texts = os.path.join(folder, "texts")
+        overlay.install_saved(texts)
+        os.environ[overlay.VARIABLE] = texts
+
+        def give(result: dict[str, Any]) -> NoReturn:
+            _flush()
+            scratch.write(os.path.join(folder, "result"), json.dumps(result))
+            _exit(0)
+
+        self.run(request["limit"], folder, give)
 
 
 class _Input:
@@ -99,60 +236,50 @@ class _Input:
         return os.open(os.devnull, os.O_RDONLY)
 
 
-def _serve(requests: int, answers: int, run: Callable[[int | None], dict[str, Any]], given: _Input) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the pipe
-    while True:
-        line = _read_line(requests)
-        if not line:
+def _end_descendants() -> None:
+    """Ends every process that a run has started and left, and what these have started since."""
+    until = time.monotonic() + _GRACE / 2
+    while time.monotonic() < until:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
             return
-        request = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            os.close(requests)
-            os.close(answers)
-            try:
-                _run_child(request, run, given)
-            finally:
-                os._exit(1)
-        os.write(answers, b"%d\n" % _wait(child, requests, request["seconds"]))
+        for pid in _descendants():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
 
-def _run_child(request: dict[str, Any], run: Callable[[int | None], dict[str, Any]], given: _Input) -> None:
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    folder = request["folder"]
-    errors = os.open(os.path.join(folder, "stderr"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    silence = os.open(os.devnull, os.O_WRONLY)
-    for old, new in ((given.open(), 0), (silence, 1), (errors, 2)):
-        os.dup2(old, new)
-    texts = os.path.join(folder, "texts")
-    overlay.install_saved(texts)
-    os.environ[overlay.VARIABLE] = texts
-    result = run(request["limit"])
-    _flush()
-    with open(os.path.join(folder, "result.part"), "w") as file:
-        json.dump(result, file)
-    os.replace(os.path.join(folder, "result.part"), os.path.join(folder, "result"))
-    os._exit(0)
+def _descendants() -> set[int]:
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
 
 
-def _wait(child: int, requests: int, seconds: float) -> int:
-    """The child's exit code; ends it with all that it has started when it takes too long or the parent has gone."""
-    descriptor = os.pidfd_open(child)
-    select.select([descriptor, requests], [], [], seconds)
-    os.close(descriptor)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+def _poll(descriptors: list[int], seconds: float | None = None) -> set[int]:
+    """Those that something has happened to."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            poll.register(descriptor, select.POLLIN)
+    milliseconds = None if seconds is None else min(int(seconds * 1000), 1 << 30)
+    return {descriptor for descriptor, _ in poll.poll(milliseconds)}
 
 
-def _read_line(descriptor: int) -> bytes:
+def _read_line(descriptor: int, seconds: float | None = None) -> bytes:
+    """A whole line; nothing where none comes any more, or in time."""
     line = b""
+    until = None if seconds is None else time.monotonic() + seconds
     while not line.endswith(b"\n"):
+        if not _poll([descriptor], None if until is None else max(0.0, until - time.monotonic())):
+            return b""
         piece = os.read(descriptor, 65536)
         if not piece:
             return b""
@@ -160,11 +287,9 @@ def _read_line(descriptor: int) -> bytes:
     return line
 
 
-def _last_line(file: str) -> str:
-    with contextlib.suppress(OSError), open(file, errors="replace") as opened:
-        lines = [line.strip() for line in opened.read()[-4000:].splitlines() if line.strip()]
-        return lines[-1] if lines else ""
-    return ""
+def _last_line(data: bytes) -> str:
+    lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""
 
 
 def _flush() -> None:

@@ -7,11 +7,10 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from locus import children, endings, ranks, reports, runner, settings, simulation
+from locus import children, endings, ranks, reports, runner, scratch, settings, simulation
 from locus.commands import run
 from locus.errors import LocusError, UsageError
 from locus.ranks import launching
@@ -100,16 +99,9 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
         observed = _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier)
         return finish(observed)
     verifier = None
-    if arguments.verify:
-        from locus.commands.fix import Verifier
-
-        # Set aside before the program starts: it runs the program again from there.
-        verifier = Verifier(
-            target, lambda: _prepare_devices(arguments, options), lambda n: Session(target.name, target.arguments, n)
-        )
     session = Session(target.name, target.arguments, limit, project)
-    session.offers = [] if verifier is not None else None
-    session.folder = tempfile.mkdtemp(prefix="locus-check-")
+    session.offers = [] if arguments.verify else None
+    session.folder = scratch.make()
 
     def make(exit_code: int, finished: bool) -> bytes:
         if finished:
@@ -131,6 +123,16 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     ending = endings.Ending(make, publish, session.folder)
     ending.prepare()
     try:
+        if arguments.verify:
+            from locus.commands.fix import Verifier
+
+            # Set aside before the program starts: it runs the program again from there.
+            verifier = Verifier(
+                target,
+                session.folder,
+                lambda: _prepare_devices(arguments, options),
+                lambda n: Session(target.name, target.arguments, n),
+            )
         return _run_to_its_end(target, arguments, options, session, ending)
     finally:
         if verifier is not None:
@@ -167,27 +169,29 @@ def _run_to_its_end(
     return ending.finish(flushed or exit_code)
 
 
-def run_watched(session: Any, target: runner.Target) -> int:
-    """Runs the program under a session, with the processes that it starts; its exit code."""
+def run_watched(session: Any, target: runner.Target, folder: str, finish: Callable[[int], NoReturn]) -> NoReturn:
+    """Runs the program under a session, with the processes that it starts, which report into the folder. However the
+    program ends, `finish` gets its exit code."""
     from locus.session import StopAfterSteps
 
+    def end(exit_code: int) -> NoReturn:
+        session.stop()
+        _flush()
+        ranks.judge(session, folder)
+        children.take_in(session.bridge, folder)
+        finish(exit_code)
+
     session.start()
-    with children.gathering() as folder:
+    endings.catch_exit(end)
+    with children.gathering(folder):
         children.follow(session)
         try:
             exit_code = runner.run(target, ends_quietly=StopAfterSteps)
-        except UsageError:
-            session.stop()  # nothing ran: there is nothing to report
-            raise
         except SystemExit as stop:
             exit_code = _exit_code(stop)
-        session.stop()
-        _flush()
         if children.is_child():
             raise SystemExit(exit_code)  # forked by the program, and come out here: the parent reports
-        ranks.judge(session, folder)
-        children.take_in(session.bridge, folder)
-    return exit_code
+        end(exit_code)
 
 
 def _observe_ranks(

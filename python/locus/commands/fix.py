@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from locus import reports, runner
 from locus.errors import UsageError
@@ -65,17 +65,23 @@ def _finish(observed: Any, arguments: argparse.Namespace) -> int:
 class Verifier:
     """The second run of a check, from the process that is set aside before the first one to its outcome."""
 
-    def __init__(self, target: runner.Target, prepare_devices: Callable[[], None], make_session: Callable[[int], Any]):
+    def __init__(
+        self,
+        target: runner.Target,
+        folder: str,
+        prepare_devices: Callable[[], None],
+        make_session: Callable[[int], Any],
+    ):
         import torch  # noqa: F401  (before the fork: every run has it then)
 
         from locus import edits, facts, session, source  # noqa: F401
         from locus.spare import Spare
 
-        def run_again(limit: int | None) -> dict[str, Any]:
+        def run_again(limit: int | None, folder: str, give: Callable[[dict[str, Any]], NoReturn]) -> None:
             prepare_devices()
-            return _run_again(target, make_session(limit))
+            _run_again(target, make_session(limit), folder, give)
 
-        self.spare = Spare(run_again)
+        self.spare = Spare(folder, run_again)
 
     def close(self) -> None:
         self.spare.close()
@@ -97,14 +103,18 @@ class Verifier:
         return json.dumps(outcome.amended(report), ensure_ascii=False).encode("utf-8", "replace"), outcome
 
 
-def _run_again(target: runner.Target, session: Any) -> dict[str, Any]:
+def _run_again(
+    target: runner.Target, session: Any, folder: str, give: Callable[[dict[str, Any]], NoReturn]
+) -> NoReturn:
     """In a process of its own: the program once more, checked."""
     from locus.commands import check
 
+    def finish(exit_code: int) -> NoReturn:
+        report = json.loads(session.json(exit_code, finished=False))
+        give({"report": report, "exit": exit_code, "offers": session.offers})
+
     session.offers = []
-    exit_code = check.run_watched(session, target)
-    report = json.loads(session.json(exit_code, finished=False))
-    return {"report": report, "exit": exit_code, "offers": session.offers}
+    check.run_watched(session, target, folder, finish)
 
 
 def _apply(outcome: Any) -> list[tuple[str, str]]:

@@ -14,6 +14,8 @@ import time
 import zlib
 from typing import Any, NamedTuple
 
+from locus import scratch
+
 _SLOTS, _SLOT, _GROUPS = 1024, 512, 256
 _HEADER = 256 + _GROUPS * 16
 _HEAD = struct.Struct("<4sIiiIdQQ")  # magic, pid, rank, world, state, waiting since, waiting group, waiting number
@@ -70,8 +72,10 @@ class Flight:
 
     def __init__(self, path: str, create: bool = False):
         self.path = path
-        flags = os.O_RDWR | (os.O_CREAT if create else 0)
-        descriptor = os.open(path, flags, 0o600)
+        if create:
+            descriptor = scratch.create(path, os.O_RDWR)
+        else:
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if create:
                 os.ftruncate(descriptor, _HEADER + _SLOTS * _SLOT)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from locus import identity
+from locus import identity, scratch
 from locus.ranks import devices, findings, sources
 
 _TWICE = "Expected to mark a variable ready only once"
@@ -307,8 +307,7 @@ def leave_word(path: str, rank: int) -> None:
         ],
         "lacking": [entry for state in states for entry in state.lacking],
     }
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(record, file)
+    scratch.write(path, json.dumps(record))
 
 
 def _report_twice(session: Any, error: str) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any
 
+from locus import scratch
 from locus.ranks import findings
 
 _REASON = "unfinished-reduction"
@@ -24,8 +25,7 @@ def tidy(folder: str) -> set[str]:
     _drop_consequences(reports)
     for name, report in reports.items():
         if json.dumps(report) != before[name]:
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                json.dump(report, file)
+            scratch.write(os.path.join(folder, name), json.dumps(report))
     return {finding["reason"] for report in reports.values() for finding in report["findings"]}
 
 
@@ -39,8 +39,8 @@ def _names(folder: str, ending: str) -> list[str]:
 
 
 def _load(folder: str, name: str) -> Any:
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name), encoding="utf-8") as file:
-        return json.load(file)
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(scratch.read(os.path.join(folder, name)))
     return None
 
 
