@@ -1,9 +1,9 @@
-"""A small process beside a checked program: shows how far it is, speaks for it when it is killed, and takes its temporary
-folder away.
+"""A small process beside a checked program: shows how far it is, speaks for it when it is killed, and takes its
+temporary folder away.
 
 It is no child of the program (os.wait() does not see it), no thread of it, and keeps none of its files open but
-standard error. It ends when the program does. Where it can't be started, there is no progress line, and a killed program
-leaves its folder behind; that is all.
+standard error. It ends when the program does. Where it can't be started, there is no progress line, and a killed
+program leaves its folder behind; that is all.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Companion:
         self._page: mmap.mmap | None = None
         self._tell = self._told = -1
         self._has_ended = False
+        self._pipes: list[tuple[int, int]] = []
 
     def start(self) -> None:
         """Starts the process, before the program runs."""
@@ -55,7 +56,8 @@ class Companion:
             for descriptor in (program, hear, answer):
                 os.close(descriptor)
             os.waitpid(child, 0)
-            os.register_at_fork(after_in_child=self._close)
+            self._pipes = _identities(self._tell, self._told)
+            os.register_at_fork(after_in_child=self._close_in_child)
 
     def counters(self) -> int:
         """The address that the bridge may write its counters to; 0: there is none."""
@@ -68,7 +70,7 @@ class Companion:
 
     def end(self) -> None:
         """The program is about to say its last words itself; returns when the line has gone."""
-        if self._tell >= 0 and not self._has_ended:
+        if self._is_open() and not self._has_ended:
             self._has_ended = True
             with contextlib.suppress(OSError):
                 os.write(self._tell, _QUIETLY)
@@ -76,10 +78,18 @@ class Companion:
 
     def dismiss(self) -> None:
         """The folder has gone, too: there is nothing left to do."""
-        if self._tell >= 0:
+        if self._is_open():
             with contextlib.suppress(OSError):
                 os.write(self._tell, _LEAVE)
-        self._close()
+            self._close()
+
+    def _is_open(self) -> bool:
+        """Whether the pipes are what they were: a program may close what it finds open, and open something else."""
+        return self._tell >= 0 and self._pipes == _identities(self._tell, self._told)
+
+    def _close_in_child(self) -> None:
+        if self._is_open():
+            self._close()
 
     def _close(self) -> None:
         for descriptor in (self._tell, self._told):
@@ -123,6 +133,13 @@ class Companion:
             word = _next_word(program, hear)
         if word != _LEAVE:
             scratch.remove(self._folder)
+
+
+def _identities(*descriptors: int) -> list[tuple[int, int]]:
+    try:
+        return [(found.st_dev, found.st_ino) for found in map(os.fstat, descriptors)]
+    except OSError:
+        return []
 
 
 def _next_word(program: int, hear: int) -> bytes:

@@ -48,41 +48,46 @@ class Rerun(NamedTuple):
 
 
 class Spare:
-    """The asking side. Must be made before CUDA is used: a card can't be used after a fork, simulated or not."""
+    """The asking side. Must be made before CUDA is used: a card can't be used after a fork, simulated or not.
+
+    Keeps no file open while the program runs: a child of the program's could keep it open for ever, and the program may
+    close what it finds open.
+    """
 
     def __init__(self, folder: str, run: Run):
         """`folder` is of locus.scratch; its owner takes it away."""
         self.folder, self.runs = folder, 0
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        self._process = -1
+        self._requests, self._answers = os.path.join(folder, "requests"), os.path.join(folder, "answers")
+        self._owner = os.getpid()
         try:
-            server = _Server(requests, answers, os.pidfd_open(os.getpid()), run)
+            for path in (self._requests, self._answers):
+                os.mkfifo(path, 0o600)
+            hear, tell = os.pipe()
+            server = _Server(self._requests, self._answers, os.pidfd_open(self._owner), run)
             _flush()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # libraries have threads that wait; none of them holds a lock now
                 child = os.fork()
             if child == 0:
-                server.become((self._requests, self._answers))
+                server.become(tell)
+            os.close(tell)
             os.waitpid(child, 0)
-            server.forget()
-            self._process = os.pidfd_open(int(_read_line(self._answers, _GRACE) or -1))
+            self.pid = int(_read_line(hear, _GRACE) or 0)
+            self._born = _birth(self.pid)
+            for descriptor in (hear, server.asker):
+                os.close(descriptor)
         except (OSError, AttributeError) as error:
             raise LocusError(f"the process that runs the program again can't be started: {error}") from None
-        os.register_at_fork(after_in_child=self._forget)
+        if not self._born:
+            raise LocusError("the process that runs the program again can't be started: it has gone")
 
     def rerun(self, texts: dict[str, bytes], limit: int | None, seconds: float) -> Rerun:
         """Runs the program with these texts; it is ended after `limit` optimizer steps, and after `seconds`."""
         self.runs += 1
         folder = scratch.make_inside(self.folder, f"run-{self.runs}")
         overlay.save(texts, os.path.join(folder, "texts"))
-        request = json.dumps({"folder": folder, "limit": limit, "seconds": seconds})
-        line = b""
-        with contextlib.suppress(OSError):
-            os.write(self._requests, request.encode() + b"\n")
-            line = _read_line(self._answers, seconds + _GRACE)
+        line = self._ask(json.dumps({"folder": folder, "limit": limit, "seconds": seconds}), seconds + _GRACE)
         if not line:
-            self._kill()
             return Rerun(None, 1, [], "the process that runs it again has gone")
         answer = json.loads(line)
         result: dict[str, Any] = {}
@@ -95,54 +100,56 @@ class Spare:
 
     def close(self) -> None:
         """Ends the process, and a run that is under way. Waits for that, but not for ever."""
-        if self._requests < 0:
-            return
-        with contextlib.suppress(OSError):
-            os.write(self._requests, b"\n")
-        if not _poll([self._process], _GRACE):
-            self._kill()
-        self._forget()
+        if os.getpid() == self._owner:
+            self._ask("", _GRACE)
 
-    def _kill(self) -> None:
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self._process, signal.SIGKILL)
-
-    def _forget(self) -> None:
-        """In a child that the program forks, too: nobody is to wait for it."""
-        for descriptor in (self._requests, self._answers, self._process):
-            with contextlib.suppress(OSError):
-                if descriptor >= 0:
-                    os.close(descriptor)
-        self._requests = self._answers = self._process = -1
+    def _ask(self, request: str, seconds: float) -> bytes:
+        """Sends a line; the answer, or nothing when the process has gone. One that gives neither in time is killed."""
+        with contextlib.ExitStack() as stack:
+            opened = []
+            try:
+                for path, flags in ((self._requests, os.O_WRONLY), (self._answers, os.O_RDONLY)):
+                    opened.append(os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+                    stack.callback(os.close, opened[-1])
+                process = os.pidfd_open(self.pid)
+                stack.callback(os.close, process)
+                if _birth(self.pid) != self._born:
+                    return b""  # somebody else has its number
+                os.write(opened[0], f"{request}\n".encode())
+            except OSError:
+                return b""  # nobody reads there
+            ready = _poll([opened[1], process], seconds)
+            if opened[1] in ready:
+                return _read_line(opened[1], _GRACE)
+            if not ready:
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+            return b""
 
 
 class _Server:
     """The side that runs the program."""
 
-    def __init__(self, requests: int, answers: int, asker: int, run: Run):
-        self.requests, self.answers, self.asker, self.run = requests, answers, asker, run
+    def __init__(self, requests: str, answers: str, asker: int, run: Run):
+        self.paths, self.asker, self.run = (requests, answers), asker, run
+        self.requests = self.answers = -1
         self.input = _Input()
 
-    def forget(self) -> None:
-        for descriptor in (self.requests, self.answers, self.asker):
-            os.close(descriptor)
-
-    def become(self, others: tuple[int, int]) -> NoReturn:
+    def become(self, tell: int) -> NoReturn:
         """In a fork: forks once more, so that the asking process has no child that it does not know of."""
         try:
             os.setsid()  # no terminal: Ctrl-C is for the asking process, and a run asks nobody for a password
             if os.fork():
                 _exit(0)
-            for descriptor in others:
-                os.close(descriptor)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a run starts and leaves comes here
-            os.write(self.answers, b"%d\n" % os.getpid())
+            self.requests, self.answers = (os.open(path, os.O_RDWR | os.O_CLOEXEC) for path in self.paths)
+            os.write(tell, b"%d\n" % os.getpid())
+            os.close(tell)
             while (request := self._next()) is not None:
                 os.write(self.answers, json.dumps(self._serve(request)).encode() + b"\n")
         except OSError:
-            pass  # nobody listens any more
+            pass  # the folder has gone, or there is no process to be had
         finally:
             _end_descendants()
             _exit(0)
@@ -261,6 +268,15 @@ def _descendants() -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found - {os.getpid()}
+
+
+def _birth(pid: int) -> str:
+    """When a process began: with its number, what tells it from all others; "" where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _poll(descriptors: list[int], seconds: float | None = None) -> set[int]:

@@ -18,7 +18,9 @@ from locus.spare import Rerun
 MENDED_BY_OTHERS = "mended by the edits of the other findings"
 """The note of a finding that needs no edit of its own."""
 
-_MAX_RUNS = 16
+MAX_RUNS = 16
+"""How often a program is run again at most, where nobody says otherwise."""
+
 _MAX_LAYERS = 4
 
 
@@ -92,8 +94,11 @@ def verify(
     report: dict[str, Any],
     offers: list[dict[str, Any]],
     rerun: Callable[[dict[str, bytes], int], Rerun],
+    max_runs: int = MAX_RUNS,
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Outcome:
-    """Tries the edits of a report. `rerun` runs the program with other texts, to a number of optimizer steps."""
+    """Tries the edits of a report. `rerun` runs the program with other texts, to a number of optimizer steps; so many
+    times at most, and as long as there is time."""
     findings = report["findings"]
     wanted = [*(fix for f in findings for fix in f["fixes"]), *(e for o in offers for e in o["edits"].values())]
     files = _read_files(wanted)
@@ -101,7 +106,7 @@ def verify(
     for path in changed:
         del files[path]
     candidates = [Candidate(finding, _edits(finding, offers, files)) for finding in findings]
-    search = _Search(report, files, rerun)
+    search = _Search(report, files, rerun, max_runs, has_time)
     state = search.settle(candidates)
     if state.rerun is not None:
         # What had no edit of its own may be gone with those of the others.
@@ -113,6 +118,8 @@ def verify(
             candidate.why = "the file has changed since the program ran"
         elif edited and not candidate.verified and not any(os.path.isfile(path) for path in edited):
             candidate.why = "its line is in no file; the edit is yours to make"
+        elif not candidate.verified and candidate.edits and search.is_spent():
+            candidate.why = "; ".join(filter(None, [candidate.why, search.is_spent()]))
         if not candidate.verified and not candidate.why:
             candidate.why = (
                 "there is no edit for it" if not candidate.finding["fixes"] else "none of its edits mends it"
@@ -121,8 +128,16 @@ def verify(
 
 
 class _Search:
-    def __init__(self, report: dict[str, Any], files: dict[str, patches.Text], rerun: Callable[..., Rerun]):
+    def __init__(
+        self,
+        report: dict[str, Any],
+        files: dict[str, patches.Text],
+        rerun: Callable[..., Rerun],
+        max_runs: int,
+        has_time: Callable[[], bool],
+    ):
         self.report, self.files, self._rerun = report, files, rerun
+        self.max_runs, self._has_time = max_runs, has_time
         self.exit = report["program"]["exit"]
         self.steps = report["program"]["steps"]
         steps = [use["first_step"] for f in report["findings"] for use in f["uses"]]
@@ -130,9 +145,15 @@ class _Search:
         self.runs = 0
         self.shown: list[Candidate] = []
 
+    def is_spent(self) -> str:
+        """Why there are no more runs; "" where there may be."""
+        if self.runs >= self.max_runs:
+            return f"{'the one run is' if self.max_runs == 1 else f'all {self.max_runs} runs are'} used up (--max-runs)"
+        return "" if self._has_time() else "the time for further runs is used up"
+
     def settle(self, candidates: list[Candidate]) -> State:
         """Finds edits for the candidates that hold together; marks them as verified."""
-        while self.runs < _MAX_RUNS:
+        while not self.is_spent():
             tried = [c for c in candidates if c.edit is not None]
             if not tried:
                 break
@@ -164,7 +185,7 @@ class _Search:
         for rank in ranks[:-1]:
             few = [c for c in tried if _rank(c) <= rank]
             merged, made = self._merge(few, self.files)
-            if merged.texts == state.texts or self.runs >= _MAX_RUNS:
+            if merged.texts == state.texts or self.is_spent():
                 continue
             smaller = self._run(self.files, merged)
             if not self._failure(smaller) and not self._troubles(smaller, tried):
@@ -194,6 +215,8 @@ class _Search:
     def _failure(self, state: State) -> str:
         """Why the program did not do what it did before; "" where it did."""
         run = state.rerun
+        if run.deadline:
+            return f"the run with the fixes did not end within {run.deadline:,.0f} s"
         if run.report is None:
             return f"the program did not come to its end{': ' + run.error if run.error else ''}"
         if run.exit not in (0, self.exit):
@@ -240,7 +263,7 @@ class _Search:
                 self.files.setdefault(path, file)
                 files.setdefault(path, file)
             new = [Candidate(f, _edits(f, state.rerun.offers, files), layer) for f in troubles]
-            if any(c.edit is None for c in new) or self.runs >= _MAX_RUNS:
+            if any(c.edit is None for c in new) or self.is_spent():
                 return None
             merged, done = self._merge(new, files)
             if not done:
@@ -297,7 +320,7 @@ class _Search:
         half = len(made) // 2
         bad: list[Candidate] = []
         for part in (made[:half], made[half:]):
-            if self.runs >= _MAX_RUNS:
+            if self.is_spent():
                 return bad or made
             merged, done = self._merge(part, self.files)
             state = self._run(self.files, merged)

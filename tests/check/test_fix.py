@@ -54,7 +54,8 @@ def test_a_diff_of_verified_edits(program, broken):
     assert result.stdout == "done 19\n", "the second run is silent"
     assert broken.read_text() == BROKEN and os.listdir(broken.parent) == ["train.py"]
     lines = result.stderr.splitlines()
-    assert lines[:2] == ["--- a/train.py", "+++ b/train.py"]
+    assert lines[0].endswith("train.py again with the fixes, at most 16 times (--max-runs)")
+    assert lines[1:3] == ["--- a/train.py", "+++ b/train.py"]
     assert '+        self.register_buffer("scale", torch.ones(4), persistent=False)  # half of it' in lines
     assert "-    x = torch.ones(2, 4)" in lines and "+    x = torch.ones(2, 4, device=device)" in lines
     tags = [line.split()[:3] for line in lines if "LOC" in line]

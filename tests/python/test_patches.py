@@ -113,10 +113,10 @@ class FakeProgram:
         findings, fails = self.judge(text)
         return Rerun(None if fails else self.report(findings), 1 if fails else 0, [], "ValueError" if fails else "")
 
-    def verify(self, findings, offers=()):
+    def verify(self, findings, offers=(), **limits):
         from locus import verifying
 
-        return verifying.verify(self.report(findings), list(offers), self.rerun)
+        return verifying.verify(self.report(findings), list(offers), self.rerun, **limits)
 
 
 def left(program, text):
@@ -163,3 +163,18 @@ def test_what_shows_when_the_rest_is_mended(tmp_path):
     assert outcome.mended and outcome.texts[program.path] == b"a = 1\nx0 = a\nx1 = 1\nx2 = 0\n"
     found = outcome.amended({})["findings"]
     assert [f["id"] for f in found] == ["f0", "f1"] and found[1]["cause"]["line"] == 2
+
+
+def test_no_more_runs_than_allowed(tmp_path):
+    program = FakeProgram(tmp_path, 6, lambda text: (left(program, text), "x4 = 1" in text))
+    for most in (1, 2, 3):
+        program.runs.clear()
+        outcome = program.verify(left(program, program.raw.decode()), max_runs=most)
+        assert len(program.runs) == outcome.runs == most and not outcome.mended
+    assert "all 3 runs are used up (--max-runs)" in outcome.candidates[0].why
+
+
+def test_no_run_without_time(tmp_path):
+    program = FakeProgram(tmp_path, 2, lambda text: (left(program, text), False))
+    outcome = program.verify(left(program, program.raw.decode()), has_time=lambda: False)
+    assert not program.runs and "the time for further runs is used up" in outcome.candidates[0].why

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 from locus import children, endings, ranks, reports, runner, scratch, settings, simulation
-from locus.commands import run
+from locus.commands import fix, run
 from locus.errors import LocusError, UsageError
 from locus.ranks import launching
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--ledger] [--baseline REPORT] [--verify] [--real] [--nproc N] "
+        "[--ledger] [--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     for action in parser._actions:
@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--baseline", metavar="REPORT", help="fail only on what this earlier JSON report has not")
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
     parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they mend it")
+    parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
 
@@ -91,6 +92,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     nproc = launching.parse_nproc(arguments.nproc, options.devices)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
+    max_runs = fix.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
     from locus.session import Session
 
@@ -122,21 +124,26 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
 
     ending = endings.Ending(make, publish, session.folder)
     ending.prepare()
+    exit_code = None
     try:
         if arguments.verify:
-            from locus.commands.fix import Verifier
-
             # Set aside before the program starts: it runs the program again from there.
-            verifier = Verifier(
+            verifier = fix.Verifier(
                 target,
                 session.folder,
                 lambda: _prepare_devices(arguments, options),
                 lambda n: Session(target.name, target.arguments, n),
+                max_runs,
+                arguments.format != "text" and arguments.output is None,
             )
-        return _run_to_its_end(target, arguments, options, session, ending)
+        exit_code = _run_to_its_end(target, arguments, options, session, ending)
+        return exit_code
+    except LocusError:
+        ending.discard()  # nothing ran: there is nothing to report
+        raise
     finally:
         if verifier is not None:
-            verifier.close()
+            verifier.close(exit_code)
 
 
 def _run_to_its_end(
@@ -157,9 +164,6 @@ def _run_to_its_end(
                 exit_code = runner.run(target, ends_quietly=StopAfterSteps)
             finally:
                 children.write_own()  # of a child that comes out here; nothing in the program itself
-    except LocusError:
-        ending.discard()  # nothing ran: there is nothing to report
-        raise
     except SystemExit as stop:
         exit_code = _exit_code(stop)
     session.stop()

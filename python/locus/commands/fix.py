@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from locus import reports, runner
 from locus.errors import UsageError
+
+_ONE_RUN = 60.0, 10.0
+"""Seconds that a run with fixes has, and how many times the first run's time. It takes as long as that, or less."""
+_ALL_RUNS = 300.0, 30.0
+"""The same for all runs together."""
+_PATIENCE = 10.0
+"""Seconds, and the first run's time, that the program has to end itself after the report."""
 
 SUMMARY = "mend what a check finds: edits that were tried, as a diff or written to the files"
 
@@ -21,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     check.configure(parser)
     parser.usage = (
-        "locus fix [--apply] [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
+        "locus fix [--apply] [--max-runs N] [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] "
         f"{' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} [--baseline REPORT] [--real] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
@@ -71,36 +81,102 @@ class Verifier:
         folder: str,
         prepare_devices: Callable[[], None],
         make_session: Callable[[int], Any],
+        max_runs: int,
+        is_quiet: bool,
     ):
+        """is_quiet: nothing is said of the runs, for standard error takes a report that a machine reads."""
         import torch  # noqa: F401  (before the fork: every run has it then)
 
         from locus import edits, facts, session, source  # noqa: F401
+        from locus.effects import Effects
         from locus.spare import Spare
 
         def run_again(limit: int | None, folder: str, give: Callable[[dict[str, Any]], NoReturn]) -> None:
             prepare_devices()
             _run_again(target, make_session(limit), folder, give)
 
+        self._name = {"script": target.name, "module": f"-m {target.name}", "code": "the code"}[target.kind]
+        self._max_runs, self._is_quiet, self._took = max_runs, is_quiet, 0.0
         self.spare = Spare(folder, run_again)
+        self._effects = Effects(folder)
+        self._effects.start()
 
-    def close(self) -> None:
+    def close(self, exit_code: int | None) -> None:
+        """Ends what was set aside, and sees to it that the program ends: threads and exit handlers may hang."""
         self.spare.close()
+        if exit_code is not None:
+            _end_in_time(exit_code, _PATIENCE + self._took)
 
     def verify(self, session: Any, data: bytes) -> tuple[bytes, Any]:
         """Tries the edits of a report: the report with what came of it, and the outcome (None without findings)."""
         from locus import verifying
 
+        self._effects.stop()
         report = json.loads(data)
+        self._took = report["program"]["seconds"]
         if not report["findings"]:
             return data, None
-        seconds = 60 + 5 * report["program"]["seconds"]
+        took = self._took
+        end = time.monotonic() + _ALL_RUNS[0] + _ALL_RUNS[1] * took
         user_limit = session.limit
 
         def rerun(texts: dict[str, bytes], limit: int) -> Any:
+            if not self.spare.runs:
+                self._announce()
+            seconds = min(_ONE_RUN[0] + _ONE_RUN[1] * took, max(1.0, end - time.monotonic()))
             return self.spare.rerun(texts, min(limit, user_limit or limit), seconds)
 
-        outcome = verifying.verify(report, session.offers or [], rerun)
+        try:
+            outcome = verifying.verify(
+                report, session.offers or [], rerun, self._max_runs, lambda: time.monotonic() < end
+            )
+        except KeyboardInterrupt:
+            _say("interrupted; the fixes were not tried to the end")
+            return data, None
+        except OSError as error:  # no room for the texts: what was found is not lost
+            _say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
+            return data, None
         return json.dumps(outcome.amended(report), ensure_ascii=False).encode("utf-8", "replace"), outcome
+
+    def _announce(self) -> None:
+        """What will be done, before it is done: a program that runs again writes its files again."""
+        if self._is_quiet:
+            return
+        times = "once" if self._max_runs == 1 else f"at most {self._max_runs} times"
+        _say(f"running {self._name} again with the fixes, {times} (--max-runs)")
+        if words := self._effects.words():
+            _say(f"as in the first run, it {words}")
+
+
+def parse_max_runs(text: str | None, verify: bool) -> int:
+    """The number that --max-runs gives; a UsageError that names the way out."""
+    from locus import verifying
+
+    if text is None:
+        return verifying.MAX_RUNS
+    if not verify:
+        raise UsageError(f"--max-runs {text} is about the runs that --verify makes. Add --verify, or leave it out.")
+    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise UsageError(
+            f"--max-runs {text} is not a number of runs. Use a whole number from 1 on; `locus check` makes none."
+        )
+    return int(text)
+
+
+def _end_in_time(exit_code: int, seconds: float) -> None:
+    """The report is out: ends this process when Python has not done so by then."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        _say(f"the program's threads and exit handlers have not ended within {seconds:,.0f} s; ended without them")
+        os._exit(exit_code)
+
+    threading.Thread(target=wait, name="locus-end", daemon=True).start()
+
+
+def _say(words: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"locus: {words}\n".encode("utf-8", "replace"))
 
 
 def _run_again(

@@ -1,0 +1,14 @@
+"""`locus` as a script, for the runner that forks programs, with deadlines of seconds, and temporary files where TMPDIR
+says: `run_impatient.py SECONDS_FOR_A_RUN SECONDS_FOR_ALL SECONDS_AT_THE_END COMMAND …`."""
+
+import sys
+import tempfile
+
+from locus.cli import main
+from locus.commands import fix
+
+one, every, end = (float(word) for word in sys.argv[1:4])
+fix._ONE_RUN, fix._ALL_RUNS, fix._PATIENCE = (one, 0.0), (every, 0.0), end
+tempfile.tempdir = None
+for arguments in [sys.argv[4:]]:
+    sys.exit(main(arguments))
