@@ -108,6 +108,8 @@ class Companion:
                     signal.signal(number, signal.SIG_IGN)
                 _keep_only(2, program, hear, answer)
                 self._tell = self._told = -1
+                if not self._show and self._last_words is None:
+                    os.dup2(0, 2)  # it has nothing to say
                 self._watch(program, hear, answer)
         except BaseException:
             os._exit(1)

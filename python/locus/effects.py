@@ -72,8 +72,9 @@ class Effects:
         def hear(event: str, given: tuple[Any, ...]) -> None:
             act = acts.get(event)
             if act is not None and self._is_on and os.getpid() == self._process:
-                # No `except`: what a signal handler of the program raises in here is the program's.
-                act(given)
+                # No `except`: what a signal handler of the program raises in here is the program's. And anybody may
+                # raise an event, with whatever arguments.
+                act((*given, None, None, None))
 
         sys.addaudithook(hear)
         for module, name, number in _WRITERS:
@@ -118,7 +119,7 @@ class Effects:
         return path
 
     def _opens(self, given: tuple[Any, ...]) -> None:
-        path, _, flags = given  # the flags say what a mode says, too
+        path, _, flags = given[:3]  # the flags say what a mode says, too
         if isinstance(flags, int) and flags & _WRITES:
             self._writes(path)
 
@@ -132,13 +133,13 @@ class Effects:
 
     def _removes(self, path: Any, folder: Any) -> None:
         known: dict[str, None] = {}
-        path = self._keep(known, path) if folder == -1 else ""
+        path = self._keep(known, path) if type(folder) is int and folder == -1 else ""
         if path and path not in self._written and path not in self._made and os.path.lexists(path):
             self._keep(self._removed, path)
 
     def _makes(self, path: Any, folder: Any) -> None:
         known: dict[str, None] = {}
-        path = self._keep(known, path) if folder == -1 else ""
+        path = self._keep(known, path) if type(folder) is int and folder == -1 else ""
         if path and not os.path.lexists(path):
             self._keep(self._made, path)
 

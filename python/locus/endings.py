@@ -72,6 +72,31 @@ def catch_exit(finish: Callable[[int], int]) -> None:
     os._exit = leave
 
 
+def end_within(seconds: float, exit_code: int) -> None:
+    """Ends this process when it has not ended by then: a program may have threads without end, or exit handlers that
+    hang. What has not been reported by then is, see catch_exit."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        say(f"the program's threads and exit handlers have not ended within {seconds:,.0f} s; ended without them")
+        os._exit(exit_code)
+
+    threading.Thread(target=wait, name="locus-end", daemon=True).start()
+
+
+def say(words: str) -> None:
+    """A line of Locus's own."""
+    to_stderr(f"locus: {words}\n".encode("utf-8", "replace"))
+
+
+def to_stderr(data: bytes) -> None:
+    """Writes to standard error, whatever the program has made of sys.stderr."""
+    left = memoryview(data)
+    with contextlib.suppress(OSError):  # nobody reads it
+        while left:
+            left = left[os.write(2, left) :]
+
+
 class Ending:
     """Sees to it that the report of a session is made exactly once. `make` gives it for an exit code, finished or
     so far; `publish` writes it and gives the exit code of the check. `folder` is of locus.scratch, and goes with it."""

@@ -2,7 +2,8 @@
 
 One folder of mode 0700 for each command, with everything in it. A file is made anew (never one that is there already,
 never through a link) with mode 0600, and takes its place by its name only when it is whole. The folder goes with the
-command; where that is killed, the process beside it (locus.companion) takes it away.
+command; where that is killed, the process beside it (locus.companion) takes it away; where that is killed too, the next
+command does, an hour later.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 
 from locus.errors import LocusError
+
+_PREFIX = "locus-"
+_OWNER = "owner"  # a file that says whose folder it is
+_STALE = 3600.0  # seconds without a new file
 
 _numbers = itertools.count()
 
@@ -23,8 +29,9 @@ def make() -> str:
     """A new folder that only this user can look into; a LocusError where there is no room for one."""
     before = tempfile.tempdir
     try:
-        path = tempfile.mkdtemp(prefix="locus-")
+        path = tempfile.mkdtemp(prefix=_PREFIX)
         os.chmod(path, 0o700)  # a umask can take from that, too
+        write(os.path.join(path, _OWNER), f"{_machine()} {os.getpid()} {birth(os.getpid())}")
     except OSError as error:
         where = "" if error.filename is None else f"{os.path.dirname(error.filename)}: "
         raise LocusError(
@@ -33,7 +40,40 @@ def make() -> str:
         ) from None
     finally:
         tempfile.tempdir = before  # the program may yet set TMPDIR
+    _sweep(os.path.dirname(path))
     return path
+
+
+def birth(pid: int) -> str:
+    """When a process began: with its number, what tells it from all others; "" where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _machine() -> str:
+    """Where the numbers of processes are this process's: a folder may be shared with containers and other machines."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return "unknown unknown"
+
+
+def _sweep(parent: str) -> None:
+    """Takes folders away whose commands have been killed, with everything that should have done it."""
+    here = _machine()
+    with contextlib.suppress(OSError):
+        for name in [name for name in os.listdir(parent) if name.startswith(_PREFIX)]:
+            folder = os.path.join(parent, name)
+            with contextlib.suppress(OSError, ValueError):
+                words = read(os.path.join(folder, _OWNER)).decode("ascii") if is_own(folder) else ""
+                machine, pid, born = words.rsplit(" ", 2)
+                is_dead = machine == here and "unknown" not in here and birth(int(pid)) != born
+                if is_dead and time.time() - os.lstat(folder).st_mtime > _STALE:
+                    remove(folder)
 
 
 def make_inside(folder: str, name: str) -> str:

@@ -27,6 +27,12 @@ _GRACE = 30.0
 _TAIL = 4000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None, use_errno=True)  # before any fork: loading is not safe in a child
+_NOT_STARTED = (
+    "the process that runs the program again can't be started: {why}. `locus check` without --verify needs none; "
+    "TMPDIR names another folder for temporary files."
+)
+_CLEANERS = b"multiprocessing.resource_tracker", b"torch_shm_manager"
+"""Processes that take a dead process's shared memory away, and end then."""
 _exit = os._exit  # the system's: a check puts its own in its place
 
 Run = Callable[[int | None, str, Callable[[dict[str, Any]], NoReturn]], None]
@@ -73,13 +79,13 @@ class Spare:
             os.close(tell)
             os.waitpid(child, 0)
             self.pid = int(_read_line(hear, _GRACE) or 0)
-            self._born = _birth(self.pid)
+            self._born = scratch.birth(self.pid)
             for descriptor in (hear, server.asker):
                 os.close(descriptor)
         except (OSError, AttributeError) as error:
-            raise LocusError(f"the process that runs the program again can't be started: {error}") from None
+            raise LocusError(_NOT_STARTED.format(why=error)) from None
         if not self._born:
-            raise LocusError("the process that runs the program again can't be started: it has gone")
+            raise LocusError(_NOT_STARTED.format(why="it has gone"))
 
     def rerun(self, texts: dict[str, bytes], limit: int | None, seconds: float) -> Rerun:
         """Runs the program with these texts; it is ended after `limit` optimizer steps, and after `seconds`."""
@@ -113,7 +119,7 @@ class Spare:
                     stack.callback(os.close, opened[-1])
                 process = os.pidfd_open(self.pid)
                 stack.callback(os.close, process)
-                if _birth(self.pid) != self._born:
+                if scratch.birth(self.pid) != self._born:
                     return b""  # somebody else has its number
                 os.write(opened[0], f"{request}\n".encode())
             except OSError:
@@ -245,8 +251,8 @@ class _Input:
 
 def _end_descendants() -> None:
     """Ends every process that a run has started and left, and what these have started since."""
-    until = time.monotonic() + _GRACE / 2
-    while time.monotonic() < until:
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < _GRACE / 2:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -254,8 +260,18 @@ def _end_descendants() -> None:
             return
         for pid in _descendants():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+                if waited > _GRACE / 10 or not _is_cleaner(pid):
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
+
+
+def _is_cleaner(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read()
+    except OSError:
+        return False
+    return any(word in words for word in _CLEANERS)
 
 
 def _descendants() -> set[int]:
@@ -268,15 +284,6 @@ def _descendants() -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found - {os.getpid()}
-
-
-def _birth(pid: int) -> str:
-    """When a process began: with its number, what tells it from all others; "" where there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
 
 
 def _poll(descriptors: list[int], seconds: float | None = None) -> set[int]:

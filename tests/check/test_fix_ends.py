@@ -52,6 +52,7 @@ WAYS = {
     "waits for all children": "try:\n    while True: os.wait()\nexcept ChildProcessError: pass",
     "os._exit": "import atexit; atexit.register(time.sleep, 600); at_the_end = lambda: os._exit(0)",
     "closes all files": "os.closerange(3, 4096)",
+    "closes standard error": "import sys; sys.stderr.close(); sys.stderr = None",
 }
 SLOW_ENDS = {
     "a thread without end": "threading.Thread(target=time.sleep, args=(600,)).start()",
@@ -107,6 +108,34 @@ def test_it_ends_without_a_finding(program, tmp_path, left, way):
     for command in (["fix"], ["check", "--verify"]):
         result = program.run(LOCUS, *command, "p.py", cwd=tmp_path, deadline=120)
         assert result.code == 0 and not result.timed_out and "again" not in result.stderr, result.describe()
+
+
+def test_shared_memory_goes_with_a_run(program, tmp_path):
+    """The process that takes it away is given the time to."""
+    way = """
+from multiprocessing import shared_memory
+shared = shared_memory.SharedMemory(create=True, size=64)
+with open('names', 'a') as file:
+    file.write(shared.name + ' ')
+"""
+    write(tmp_path, way)
+    result = program.run(LOCUS, "fix", "p.py", cwd=tmp_path, deadline=120)
+    first, second = (tmp_path / "names").read_text().split()
+    (Path("/dev/shm") / first).unlink(missing_ok=True)
+    assert FIXED in result.stderr and not (Path("/dev/shm") / second).exists(), result.describe()
+
+
+def test_events_that_anybody_raises(program, tmp_path):
+    """An audit event is no promise of its arguments."""
+    way = """
+import sys
+for event in ("open", "os.rename", "os.remove", "os.mkdir", "socket.connect", "sqlite3.connect", "tempfile.mkstemp"):
+    for given in ((), (1,), (None, 2), ("x\\0", [], {}), (b"\\xff", object(), object(), object())):
+        sys.audit(event, *given)
+"""
+    write(tmp_path, way)
+    result = program.run(LOCUS, "fix", "p.py", cwd=tmp_path, deadline=120)
+    assert FIXED in result.stderr and "Traceback" not in result.stderr, result.describe()
 
 
 def test_spawned_workers(program, tmp_path):

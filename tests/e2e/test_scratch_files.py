@@ -78,7 +78,7 @@ def test_modes_and_planted_links(locus, tmp_path):
     one = "if os.path.islink(own): time.sleep({n}); x = torch.ones(2, device='cuda') + torch.ones(2)\n"
     result, folder = locus(["check"], LINKS.format(mistakes="".join(one.format(n=n) for n in (0, 0.2, 1, 5, 10))))
     assert result.code == 1, result.describe()
-    assert result.stdout.splitlines() == ["0o100600 0o40700", "ran so-far"], result.describe()
+    assert result.stdout.splitlines() == ["0o100600 0o40700", "owner ran so-far"], result.describe()
     assert (tmp_path / "victim").read_text() == "precious"
     assert until(lambda: is_empty(folder)), os.listdir(folder)
 
@@ -146,6 +146,17 @@ def test_the_program_finds_its_own_temporary_folder(locus, tmp_path):
     assert result.stdout == f"{tmp_path / 'mine'}\n", result.describe()
 
 
+def test_gone_when_pytest_is_killed(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "test_one.py").write_text("import os\ndef test_one():\n    os.kill(os.getpid(), 9)\n")
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--locus", "test_one.py"], cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
+    assert until(lambda: is_empty(tmp_path / "temporary")), os.listdir(tmp_path / "temporary")
+
+
 @pytest.mark.parametrize("command", ["check", "fix"])
 def test_no_folder_can_be_made(program, tmp_path, command):
     (tmp_path / "p.py").write_text("print('ran')")
@@ -172,12 +183,13 @@ def test_a_full_disk(tmp_path):
 
 
 def test_a_disk_that_fills_up_while_the_fixes_are_tried(locus):
-    """What was found is not lost."""
-    text = (
-        MISTAKE + "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nsys.stdout = sys.stderr = None\n"
-    )
-    result, _ = locus(["fix", "-o", "/dev/null"], text)
-    assert result.code in (1, 2) and not result.timed_out, result.describe()
+    """What was found is not lost. (A file may get 8 KiB: enough for standard error, too little for texts.)"""
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+    result, folder = locus(["fix"], MISTAKE + limit + f"# {'long ' * 4000}\n")
+    assert result.code == 1 and "Traceback" not in result.stderr, result.describe()
+    assert "the fixes were not tried" in result.stderr and "TMPDIR" in result.stderr, result.describe()
+    assert "error[LOC004]" in result.stderr and "1 finding" in result.stderr, result.describe()
+    assert until(lambda: is_empty(folder)), os.listdir(folder)
 
 
 # --- The parts ---
@@ -230,6 +242,28 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
     assert not scratch.is_own(str(link)) and not scratch.is_own(str(tmp_path / "missing")) and not scratch.is_own("")
+
+
+def test_what_killed_commands_have_left_is_swept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    alive, young, elsewhere, unknown, stale = (scratch.make() for _ in range(5))
+    dead = subprocess.Popen(["sleep", "0"])
+    born = scratch.birth(dead.pid) or "1"
+    dead.wait()
+    machine = scratch._machine()
+    for folder, words in (
+        (young, f"{machine} {dead.pid} {born}"),
+        (elsewhere, f"another machine {dead.pid} {born}"),
+        (stale, f"{machine} {dead.pid} {born}"),
+    ):
+        scratch.write(os.path.join(folder, "owner"), words)
+    os.unlink(os.path.join(unknown, "owner"))
+    for folder in (alive, elsewhere, unknown, stale):
+        os.utime(folder, (0, 0))
+    new = scratch.make()
+    left = {str(tmp_path / name) for name in os.listdir(tmp_path)}
+    assert left == {alive, young, elsewhere, unknown, new}
 
 
 def test_a_folder_is_removed_after_a_removal_that_was_cut_short(tmp_path):

@@ -318,7 +318,4 @@ def _show(report: bytes, arguments: argparse.Namespace) -> None:
         terminal = False
     color = terminal and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-    data = memoryview(reports.convert(report, arguments.format, color, width, arguments.ledger))
-    with contextlib.suppress(OSError):  # nobody reads it
-        while data:
-            data = data[os.write(2, data) :]
+    endings.to_stderr(reports.convert(report, arguments.format, color, width, arguments.ledger))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from locus import reports, runner
+from locus import endings, reports, runner
 from locus.errors import UsageError
 
 _ONE_RUN = 60.0, 10.0
@@ -105,7 +102,7 @@ class Verifier:
         """Ends what was set aside, and sees to it that the program ends: threads and exit handlers may hang."""
         self.spare.close()
         if exit_code is not None:
-            _end_in_time(exit_code, _PATIENCE + self._took)
+            endings.end_within(_PATIENCE + self._took, exit_code)
 
     def verify(self, session: Any, data: bytes) -> tuple[bytes, Any]:
         """Tries the edits of a report: the report with what came of it, and the outcome (None without findings)."""
@@ -131,10 +128,10 @@ class Verifier:
                 report, session.offers or [], rerun, self._max_runs, lambda: time.monotonic() < end
             )
         except KeyboardInterrupt:
-            _say("interrupted; the fixes were not tried to the end")
+            endings.say("interrupted; the fixes were not tried to the end")
             return data, None
         except OSError as error:  # no room for the texts: what was found is not lost
-            _say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
+            endings.say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
             return data, None
         return json.dumps(outcome.amended(report), ensure_ascii=False).encode("utf-8", "replace"), outcome
 
@@ -143,9 +140,9 @@ class Verifier:
         if self._is_quiet:
             return
         times = "once" if self._max_runs == 1 else f"at most {self._max_runs} times"
-        _say(f"running {self._name} again with the fixes, {times} (--max-runs)")
+        endings.say(f"running {self._name} again with the fixes, {times} (--max-runs)")
         if words := self._effects.words():
-            _say(f"as in the first run, it {words}")
+            endings.say(f"as in the first run, it {words}")
 
 
 def parse_max_runs(text: str | None, verify: bool) -> int:
@@ -161,22 +158,6 @@ def parse_max_runs(text: str | None, verify: bool) -> int:
             f"--max-runs {text} is not a number of runs. Use a whole number from 1 on; `locus check` makes none."
         )
     return int(text)
-
-
-def _end_in_time(exit_code: int, seconds: float) -> None:
-    """The report is out: ends this process when Python has not done so by then."""
-
-    def wait() -> None:
-        time.sleep(seconds)
-        _say(f"the program's threads and exit handlers have not ended within {seconds:,.0f} s; ended without them")
-        os._exit(exit_code)
-
-    threading.Thread(target=wait, name="locus-end", daemon=True).start()
-
-
-def _say(words: str) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, f"locus: {words}\n".encode("utf-8", "replace"))
 
 
 def _run_again(
@@ -234,16 +215,7 @@ def _show(outcome: Any, arguments: argparse.Namespace, written: list[tuple[str, 
         diff = b""
     for path, backup in written:
         lines.append(f"locus: wrote {_relative(path, folder)}; as it was: {_relative(backup, folder)}")
-    _to_stderr(diff + ("\n".join(lines) + "\n").encode("utf-8", "replace"))
-
-
-def _to_stderr(data: bytes) -> None:
-    sys.stderr.flush()
-    try:
-        sys.stderr.buffer.write(data)
-        sys.stderr.flush()
-    except (OSError, AttributeError):
-        os.write(2, data)
+    endings.to_stderr(diff + ("\n".join(lines) + "\n").encode("utf-8", "replace"))
 
 
 def _relative(path: str, folder: str) -> str:
