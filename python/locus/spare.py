@@ -138,6 +138,7 @@ class _Server:
     def __init__(self, requests: str, answers: str, asker: int, run: Run):
         self.paths, self.asker, self.run = (requests, answers), asker, run
         self.requests = self.answers = -1
+        self.leads = os.getpgrp() == os.getpid()  # whoever leads its group can't begin a session
         self.input = _Input()
 
     def become(self, tell: int) -> NoReturn:
@@ -211,7 +212,8 @@ class _Server:
             return
         for descriptor in (self.requests, self.answers, self.asker):
             os.close(descriptor)
-        os.setsid()
+        if self.leads:
+            os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)

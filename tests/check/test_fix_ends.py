@@ -110,6 +110,21 @@ def test_it_ends_without_a_finding(program, tmp_path, left, way):
         assert result.code == 0 and not result.timed_out and "again" not in result.stderr, result.describe()
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_run_leads_its_group_as_the_first_did(program, tmp_path, leads):
+    write(tmp_path, "with open('leads', 'a') as file: file.write(f'{os.getpgrp() == os.getpid()} ')\n")
+    text = f"""
+import os, sys
+from locus.cli import main
+child = 0 if {leads} else os.fork()
+if child:
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(main(["fix", {str(tmp_path / "p.py")!r}]))
+"""
+    result = program.run_source(text, cwd=tmp_path, deadline=120)
+    assert FIXED in result.stderr and (tmp_path / "leads").read_text() == f"{leads} {leads} ", result.describe()
+
+
 def test_shared_memory_goes_with_a_run(program, tmp_path):
     """The process that takes it away is given the time to."""
     way = """
