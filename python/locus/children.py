@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from locus import scratch
+from locus import scratch, uncaught
 from locus.companion import Companion
 
 FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
@@ -135,6 +135,7 @@ def _forked() -> None:
         return
     _is_child, _is_fork, _has_ended = True, True, False
     _session.bridge.clear_findings()
+    uncaught.forget()
     _session.coverage.begin_in_child(folder(), forked=True)
     with contextlib.suppress(Exception):
         from multiprocessing import util
@@ -156,6 +157,7 @@ def write_own() -> None:
     global _has_ended
     if not _has_ended:
         _has_ended = True
+        uncaught.keep_unasked()
         _write_own(final=True)
 
 

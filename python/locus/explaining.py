@@ -55,12 +55,21 @@ def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | 
     frames = traceback_frames(error) if frames is None else frames
     if not frames or _raised_by_others(frames[0]):
         return None
-    first = next((line for line in str(error).splitlines() if said.match[0] in line), str(error).partition("\n")[0])
+    known = describe(said, str(error), frames)
+    if known is None:
+        return None
+    bridge = load_bridge()
+    return _rendered(bridge.explain_case if known[0] else bridge.explain_finding, known[1])
+
+
+def describe(said: messages.Said, text: str, frames: list[Any]) -> tuple[bool, dict[str, Any]] | None:
+    """(True, a case for blame) or (False, a finding) behind what an error says; None where its tensors can't be read."""
     if said.kind in refusals.KINDS:
-        finding = refusals.explain(said.kind, str(error), frames)
-        return _rendered(load_bridge().explain_finding, finding) if finding is not None else None
+        finding = refusals.explain(said.kind, text, frames)
+        return (False, finding) if finding is not None else None
     if said.kind == "fork":
-        return _rendered(load_bridge().explain_case, _forked(str(error), frames))
+        return True, forked_case(text, frames)
+    first = next((line for line in text.splitlines() if said.match[0] in line), text.partition("\n")[0])
     raw = _raw(said, first, frames)
     if raw is None:
         return None
@@ -69,7 +78,7 @@ def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | 
     _tell_of_new(case)
     if said.kind == "gradient" and case["operands"]:
         case["operands"][0]["cause"] = _returned_by(said.parts.get("function", ""), frames)
-    return _rendered(load_bridge().explain_case, case)
+    return True, case
 
 
 def _rendered(render: Any, about: dict[str, Any]) -> Finding | None:
@@ -92,7 +101,7 @@ def _raised_by_others(frame: Any) -> bool:
     return isinstance(node, ast.Raise)
 
 
-def _forked(text: str, frames: list[Any]) -> dict[str, Any]:
+def forked_case(text: str, frames: list[Any]) -> dict[str, Any]:
     """The case of CUDA in a forked process: told by a worker's traceback, or by our own frames."""
     case = forked.make_case(text, 0)
     if not case["use"]["line"]:
@@ -183,17 +192,22 @@ def _operator(said: messages.Said, frame: Any) -> str:
         for name in (wrapper, wrapper.lstrip("_"), wrapper.partition("_")[2], wrapper.rpartition("_")[0]):
             if name and hasattr(torch.ops.aten, name):
                 return f"aten::{name}"
+    return f"aten::{operator_at(frame)}"
+
+
+def operator_at(frame: Any) -> str:
+    """What is called at a frame's line, by the name that its text gives it."""
     node = _node(frame)
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name:
-            return f"aten::{name}"
+            return name
     words = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow"}
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
-        return f"aten::{words.get(type(node.op), type(node.op).__name__.lower())}"
+        return words.get(type(node.op), type(node.op).__name__.lower())
     if isinstance(node, ast.Subscript):
-        return "aten::index"
-    return f"aten::{frame.f_code.co_name.lstrip('_')}"
+        return "index"
+    return frame.f_code.co_name.lstrip("_")
 
 
 def _node(frame: Any) -> ast.AST | None:

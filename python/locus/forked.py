@@ -90,8 +90,8 @@ def offer_of(use: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**place, "edits": {"stay_on_cpu": edit}}] if edit is not None else []
 
 
-def make_case(traceback: str, step: int) -> dict[str, Any]:
-    """The CASE of a worker's traceback: the innermost line of the program's own code is the one to edit."""
+def innermost(traceback: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """(the innermost line of the program's own code in a traceback's text, the library's line inside of it or None)."""
     from locus import places
 
     use, library = places.unknown_location(), None
@@ -106,6 +106,12 @@ def make_case(traceback: str, step: int) -> dict[str, Any]:
             use, library = place, None
         else:
             library = place
+    return use, library
+
+
+def make_case(traceback: str, step: int) -> dict[str, Any]:
+    """The CASE of a worker's traceback: the innermost line of the program's own code is the one to edit."""
+    use, library = innermost(traceback)
     return {"kind": "fork", "op": "a worker", "overload": "", "error": _SENTENCE, "use": use, "library": library,
             "stack": [use], "in_backward": False, "forward": None, "step": step, "caught_by": None, "device": "cuda:0",
             "operands": []}  # fmt: skip

@@ -61,6 +61,16 @@ def find_handler(
         return GO_ON, None
 
 
+def catches(frame: types.FrameType, error: type[BaseException]) -> bool:
+    """Whether a handler around the place where a frame is gets an error of this type. Never raises."""
+    global _asked
+    _asked = error
+    try:
+        return bool(_look(frame).catchers)
+    except Exception:
+        return False
+
+
 def _inside(frames: Iterator[types.FrameType]) -> Iterator[types.FrameType]:
     """Up to what started the program or the test: a handler outside of that is not theirs."""
     for frame in frames:

@@ -1,7 +1,8 @@
-"""What PyTorch says about tensors on the wrong device: which of its sentences is which kind of mistake.
+"""What PyTorch and the libraries around it say about tensors on the wrong device: which sentence is which kind of
+mistake.
 
-Reads words only and imports no PyTorch. A sentence alone is no proof: whoever explains an error also looks for a tensor
-that is where the sentence says.
+Reads words only and imports no PyTorch. Of an error that somebody caught a sentence is no proof: who explains one also
+looks for a tensor that is where the sentence says. Of one that nobody caught it is: the program ended because of it.
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ class _Pattern(NamedTuple):
 
 
 def _pattern(kind: str, words: str) -> _Pattern:
-    return _Pattern(re.compile(words.replace("DEVICE", _DEVICE)), kind)
+    return _Pattern(re.compile(words.replace("DEVICE", _DEVICE), re.IGNORECASE), kind)
 
 
+_WANTED = r"(?:must|should|needs?|have to|has to|expects?|expected(?: to)?|expected \S+ to) (?:all )?(?:to )?(?:be )?"
 _SAME = "Expected all tensors to be on the same device"
 
 # The first that is found in a message decides.
@@ -101,7 +103,8 @@ _PATTERNS = (
     _pattern("lengths", r"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on (?P<a>DEVICE)"),
     _pattern("host-access", r"can't convert (?P<a>DEVICE) device type tensor to numpy"),
     _pattern("host-access", r"^Unsupported device in DLTensor"),
-    _pattern("generator", r"Expected a '(?P<home>\w+)' device type for generator but found '(?P<a>\w+)'"),
+    _pattern("generator", r"Expected a '(?P<home>\w+)' (?:device type for generator|generator device) but found "
+                          r"'(?P<a>\w+)'"),
     _pattern("gradient", r"(?:Function (?P<function>\w+) returned an )?invalid gradient at index \d+ - expected device "
                          r"(?P<home>DEVICE) but got (?P<a>DEVICE)"),
     _pattern("hook", r"hook '(?P<function>.+)' has changed the type of value \(was torch\.(?P<home>cuda\.)?\w+Tensor "
@@ -115,12 +118,50 @@ _PATTERNS = (
     _pattern("pinned", r"cannot pin '(?P<a>torch\.cuda\.\w+)' only dense CPU tensors can be pinned"),
     _pattern("checkpoint", r"Attempting to deserialize object on (?:a )?CUDA device"),
     _pattern("parameters", r"Found two parameters on different devices"),
-    # Operators with words of their own, some fifty of them.
-    _pattern("operator", r"(?:same|different) (?:type of )?device|to be on CUDA"),
+    _pattern("checkpoint", r"don't know how to restore data location of .* \(tagged with cuda"),
+    # Operators, optimizers and libraries with words of their own.
+    _pattern("operator", r"Trying to pass too many CPU scalars to non-CPU kernel"),
+    _pattern("operator", r"CPU Scalar support for \w+ argument is not supported when calling (?P<op>\w+)"),
+    _pattern("operator", r"expected a CUDA device but found cpu"),
+    _pattern("operator", r"CUDAGuardImpl initialized with non-CUDA DeviceType: (?P<a>cpu)"),
+    _pattern("operator", r"Expected tensor to have (?P<b>DEVICE) Device(?:Type)?, but got tensor with (?P<a>DEVICE) "
+                         r"Device(?:Type)? \(while checking arguments for (?:torch\.)?(?P<op>\w+)"),
+    _pattern("operator", r"[Ee]xpect(?:s|ed)? (?:\w+ )*device (?:type )?['\"]?(?P<b>DEVICE)['\"]?,? but (?:got|found) "
+                         r"(?:device )?(?:type )?['\"]?(?P<a>DEVICE)"),
+    _pattern("operator", r"[Ee]xpect(?:s|ed)? .*\b(?:on|to) (?:the )?(?:\w+ )?device (?P<b>DEVICE),? "
+                         r"(?:but got|was on) (?P<a>DEVICE)"),
+    _pattern("operator", r"Expected \S*device\(\) == \S+ to be true"),
+    _pattern("operator", r"Expected !?\S+\.(?:is_cuda|is_cpu|device\(\)\.is_\w+)\(\) to be true"),
+    _pattern("operator", r"must be on supported devices|"
+                         r"`fused=True` requires all the params to be .* but torch\.\w+ and (?P<a>cpu)"),
+    _pattern("operator", r"Pointer argument \(at \d+\) cannot be accessed from Triton"),
+    _pattern("operator", r"[Dd]uplicate GPU detected"),
+    _pattern("operator", r"__cuda_array_interface__ on non-CUDA tensor"),
+    _pattern("operator", r"[Cc]an(?:not|'t) (?:move DLPack tensor from device|alias tensor from device|"
+                         r"export tensors on a different CUDA device)"),
+    _pattern("operator", r"only supports single device modules|Inconsistent compute device and `device_id`"),
+    _pattern("operator", r"(?:same|different)(?: types? of)?(?: cuda)? devices?\b(?! mesh)|\bsame GPU\b|two devices|"
+                         r"incompatible devices|share device|correct device set|devices (?:must match|to be of the same type)|"
+                         r"expected device\(s\)|to match dense tensor, but got tensor on device|received on device"),
+    _pattern("operator", r"device (?:type |index )?mismatch|device(?: type)? (?:of .+ )?does(?: not|n't) match|"
+                         r"(?:device|backend)(?: type)? of \w+ \(.+ must match|match (?:the )?device(?: type)? of"),
+    _pattern("operator", _WANTED + r"(?:moved |placed |located |a scalar tensor and )?(?:on|in|to) (?:the |a |an )?"
+                         r"(?:CUDA|GPU|CPU)\b"),
+    _pattern("operator", _WANTED + r"(?:a |an )?(?:\d-?d )?(?:dense )?(?:CUDA|GPU|CPU) tensors?\b"),
+    _pattern("operator", r"(?:only supports|only|implemented on) (?:dense )?(?:CPU|CUDA|GPU) tensors|"
+                         r"only available on (?:CPU|CUDA|GPU)\b|'s device should be (?:CPU|CUDA)"),
+    _pattern("operator", r"to have device context DEVICE|"
+                         r"\b(?:is|are|was|were) on (?:device )?DEVICE\b.*\b(?:is|are|was|were) on (?:device )?DEVICE\b"),
 )  # fmt: skip
 
-_HINT = re.compile(r"device|cuda|cpu|gpu|\bpin\b", re.IGNORECASE)
+_HINT = re.compile(r"device|cuda|cpu|gpu|triton|\bpin\b", re.IGNORECASE)
 """What each of them has: most errors are told apart by this alone."""
+_OTHER = re.compile(
+    r"out of memory|^Could not run '|device-side assert|invalid device ordinal|no kernel image|copy out of meta tensor|"
+    r"compiled with CUDA|NVIDIA driver|No CUDA GPUs|no such device|left on device|device type for RNG",
+    re.IGNORECASE,
+)
+"""Words about devices that say nothing of where a tensor is."""
 _KINDS = (RuntimeError, TypeError, ValueError, BufferError)
 
 
@@ -129,7 +170,12 @@ def recognise(error: BaseException) -> Said | None:
     if not isinstance(error, _KINDS) or type(error).__str__ is not BaseException.__str__:
         return None  # a class with words of its own is not PyTorch's
     text = error.args[0] if len(error.args) == 1 else None
-    if not isinstance(text, str) or _HINT.search(text) is None:
+    return read(text) if isinstance(text, str) else None
+
+
+def read(text: str) -> Said | None:
+    """The same of an error's words alone, whoever said them."""
+    if _HINT.search(text) is None or _OTHER.search(text) is not None:
         return None
     for pattern in _PATTERNS:
         match = pattern.words.search(text)

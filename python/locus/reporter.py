@@ -118,7 +118,7 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str]:
         return True, ""  # the program means to catch it: no mistake of placement, a question it asks
     if policy == MOVE:
         return False, bridge.blame_device(json.dumps(case))
-    _offer(case)
+    offer(case)
     if at_finding is not None:
         try:
             at_finding(places.user_frames(places.frames_here()))
@@ -137,7 +137,8 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str]:
     return False, device
 
 
-def _offer(case: dict[str, Any]) -> None:
+def offer(case: dict[str, Any]) -> None:
+    """Keeps the edits of a case, where somebody wants to try them."""
     if offers is not None and len(offers) < _MAX_OFFERS:
         place = {"file": case["use"]["file"], "line": case["use"]["line"]}
         keys = ("name", "expression", "device", "edits")

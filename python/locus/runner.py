@@ -156,4 +156,5 @@ def _show(error: BaseException) -> None:
     while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
         traceback = traceback.tb_next
     error.__traceback__ = traceback
+    sys.audit("sys.excepthook", sys.excepthook, type(error), error, traceback)  # as the interpreter does
     sys.excepthook(type(error), error, traceback)

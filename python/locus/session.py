@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any
 
-from locus import ignoring, reporter, source
+from locus import ignoring, reporter, source, uncaught
 from locus.coverage import Coverage
 from locus.settings import Settings
 
@@ -56,6 +56,7 @@ class Session:
         from locus import hooks, models, ranks
 
         self.bridge = reporter.install()
+        uncaught.install(self)
         self.models = models.Models()
         hooks.on_move(self.models.at_move)
         register_optimizer_step_post_hook(self.models.at_step)
@@ -136,6 +137,7 @@ class Session:
         self.bridge.reset_steps()
         self.ignored_codes = ()
         reporter.forget_warnings()
+        uncaught.forget()
         self._base = _Base(self.bridge.calls_seen(), self.bridge.transfers(), self.bridge.synchronisations())
 
     def part_ops(self) -> int:
@@ -155,6 +157,8 @@ class Session:
         from locus import __version__, facts
 
         bridge = self.bridge
+        if finished:
+            uncaught.keep_unasked()
         bridge.count_repeats()
         import torch
 
