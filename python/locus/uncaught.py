@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import sys
 import threading
 from typing import Any
@@ -43,11 +44,15 @@ def install(session: Any) -> None:
 
 
 def note(error: BaseException | None) -> None:
-    """Keeps the finding of an error that nobody caught, if it is about devices. Never raises."""
+    """Keeps the finding of an error that nobody caught, if it is about devices. Never raises.
+
+    Locus's own frames are taken out of its traceback: the program prints what it prints without a check.
+    """
     if error is None or _session is None or getattr(_busy, "now", False):
         return
     _busy.now = True
     try:
+        _leave_out_wrappers(error)
         found = _about(error)
         if found is not None:
             _keep(found)
@@ -98,6 +103,26 @@ def _is_known(file: str, line: int) -> bool:
         return False
     uses = [use for finding in _session.so_far()["findings"] for use in finding["uses"]]
     return any(use["file"] == file and use["line"] == line for use in uses)
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STAY = (_HERE + "surface", _HERE + "simul", _HERE + "_startup", _HERE + "runner")
+"""What is there without a check, too."""
+
+
+def _leave_out_wrappers(error: BaseException) -> None:
+    """A traceback, and those of the errors behind it, without the functions that a check puts around PyTorch's."""
+    from locus import unruled
+
+    for one in unruled.chain(error):
+        before, traceback = None, one.__traceback__
+        while traceback is not None:
+            file = traceback.tb_frame.f_code.co_filename
+            if before is not None and file.startswith(_HERE) and not file.startswith(_STAY):
+                before.tb_next = traceback.tb_next
+            else:
+                before = traceback
+            traceback = traceback.tb_next
 
 
 def _fault(fault: Exception) -> None:

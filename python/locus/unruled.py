@@ -19,7 +19,8 @@ _MOST_ERRORS = 32
 _MOST_OPERANDS = 12
 _MOST_WORDS = 300
 _TRACEBACK = "Traceback (most recent call last)"
-_NOT_ERRORS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_OTHERS = (LookupError, AttributeError, ImportError, NameError, OSError, SyntaxError, UnicodeError, MemoryError)
+"""Errors that quote what the program has: a key, a path. They are never about devices."""
 
 
 class About(NamedTuple):
@@ -37,10 +38,10 @@ class About(NamedTuple):
 
 def about(error: BaseException) -> About | None:
     """What there is to say about an error that nobody caught; None where no tensor's place is the matter."""
-    if not isinstance(error, Exception) or isinstance(error, _NOT_ERRORS):
+    if not isinstance(error, Exception):
         return None
     for one in reversed(chain(error)):  # the first of them is what all the others pass on
-        text = _words(one)
+        text = "" if isinstance(one, _OTHERS) else _words(one)
         said = messages.read(_spoken(text))
         if said is not None:
             return _described(said, text, one, error)
