@@ -161,9 +161,7 @@ pool.submit(never_asked)
 def only_waited_for(): torch.block_diag(a, b)  # FOUND 1
 wait([pool.submit(only_waited_for)], return_when=FIRST_EXCEPTION)
 def raised_again(): torch.block_diag(a, b)  # FOUND 1
-in_thread(pool.submit(raised_again).result)
-def mapped(number): torch.block_diag(a, b)  # FOUND 1
-in_thread(lambda: list(pool.map(mapped, [1])))
+future = pool.submit(raised_again); wait([future]); in_thread(future.result)
 print(pool.submit(refuse).exception())
 try: pool.submit(refuse).result()
 except RuntimeError as error: print(error)
@@ -193,12 +191,16 @@ async def main():
     asyncio.create_task(work())
     await asyncio.sleep(0.01)
 asyncio.run(main()); gc.collect()
+from concurrent.futures import ThreadPoolExecutor
+def mapped(number): torch.block_diag(a, b)  # FOUND 1
+with ThreadPoolExecutor(1) as pool:
+    thread = threading.Thread(target=lambda: list(pool.map(mapped, [1]))); thread.start(); thread.join()
 time.sleep(1)
 """
 
 
 def test_where_python_only_says_so(checked):
-    result, _ = checked(UNNAMED, plain=False)  # addresses are printed
+    result, _ = checked(UNNAMED, plain=False)  # addresses are printed, and where a future waited
     assert "Exception ignored in" in result.stderr and "never retrieved" in result.stderr
 
 
