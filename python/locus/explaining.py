@@ -63,7 +63,7 @@ def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | 
 
 
 def describe(said: messages.Said, text: str, frames: list[Any]) -> tuple[bool, dict[str, Any]] | None:
-    """(True, a case for blame) or (False, a finding) behind what an error says; None where its tensors can't be read."""
+    """(True, a case for blame) or (False, a finding) behind an error's words; None where its tensors can't be read."""
     if said.kind in refusals.KINDS:
         finding = refusals.explain(said.kind, text, frames)
         return (False, finding) if finding is not None else None

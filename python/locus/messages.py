@@ -141,7 +141,8 @@ _PATTERNS = (
                          r"export tensors on a different CUDA device)"),
     _pattern("operator", r"only supports single device modules|Inconsistent compute device and `device_id`"),
     _pattern("operator", r"(?:same|different)(?: types? of)?(?: cuda)? devices?\b(?! mesh)|\bsame GPU\b|two devices|"
-                         r"incompatible devices|share device|correct device set|devices (?:must match|to be of the same type)|"
+                         r"incompatible devices|share device|correct device set|"
+                         r"devices (?:must match|to be of the same type)|"
                          r"expected device\(s\)|to match dense tensor, but got tensor on device|received on device"),
     _pattern("operator", r"device (?:type |index )?mismatch|device(?: type)? (?:of .+ )?does(?: not|n't) match|"
                          r"(?:device|backend)(?: type)? of \w+ \(.+ must match|match (?:the )?device(?: type)? of"),
@@ -151,7 +152,7 @@ _PATTERNS = (
     _pattern("operator", r"(?:only supports|only|implemented on) (?:dense )?(?:CPU|CUDA|GPU) tensors|"
                          r"only available on (?:CPU|CUDA|GPU)\b|'s device should be (?:CPU|CUDA)"),
     _pattern("operator", r"to have device context DEVICE|"
-                         r"\b(?:is|are|was|were) on (?:device )?DEVICE\b.*\b(?:is|are|was|were) on (?:device )?DEVICE\b"),
+                         r"\b(?:is|are|was) on (?:device )?DEVICE\b.*\b(?:is|are|was) on (?:device )?DEVICE\b"),
 )  # fmt: skip
 
 _HINT = re.compile(r"device|cuda|cpu|gpu|triton|\bpin\b", re.IGNORECASE)

@@ -3,7 +3,7 @@ findings: what PyTorch, NCCL, Triton or a library refuses in its own words and n
 
 The program notices nothing: its hooks are called as before, with the same error and the same traceback. What is heard:
 
-  the end of a program or of a rank     the audit event that Python raises before sys.excepthook, whoever has replaced it
+  the end of a program or of a rank     the audit event that Python raises before sys.excepthook, whoever replaced it
   a thread, a forgotten task            threading's and asyncio's calls of their hooks; _thread and __del__ by an event
   a future that nobody asks             kept when the error is set, dropped when somebody asks, a finding at the end
   a process of multiprocessing          its finalizers run while the error is under way

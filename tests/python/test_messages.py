@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from locus.ground_truth import table
 
 from locus import messages
-from locus.ground_truth import table
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -85,8 +85,8 @@ OTHERS = [
     "Could not run 'aten::narrow_copy.out' with arguments from the 'CUDA' backend. This could be because the operator doesn't exist for this backend",
     "Could not run 'torchvision::nms' with arguments from the 'CUDA' backend.",
     "index 5 is out of bounds for dimension 0 with size 3",
-    '"addmm_impl_cpu_" not implemented for \'Half\'',
-    '"slow_conv2d_cpu" not implemented for \'Half\'',
+    "\"addmm_impl_cpu_\" not implemented for 'Half'",
+    "\"slow_conv2d_cpu\" not implemented for 'Half'",
     "index out of range in self",
     "'device'",
     "No such file or directory: '/data/cuda/same'",
