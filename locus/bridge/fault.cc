@@ -1,10 +1,14 @@
-// A stray host read of device memory ends the program by SIGSEGV, as it would with a real card. Before
-// that, this handler says which tensor it was and where it was made. Only async-signal-safe calls.
-#include <Python.h>
+// A stray host read of device memory ends the program by SIGSEGV, as it would with a real card. Before that, this
+// handler says which tensor it was and where it was made. The fault may come anywhere, also while a thread holds the
+// lock of the heap, of a stream or of the interpreter. So what is looked up lies in tables that are read without a
+// lock, the words are put together by hand, and the calls are those that POSIX allows in a handler.
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 
 #include "locus/bridge/origins.h"
@@ -14,78 +18,125 @@ namespace locus::bridge {
 namespace {
 
 struct sigaction g_previous;
+std::atomic<pid_t> g_speaker{0};  ///< the thread whose fault is being seen to
 
-/// Gives Python's and C's buffered output a last chance. Not safe in general; the process dies next in any case,
-/// and the default action is back in force should this fault too.
-void flush_output() {
-  std::fflush(nullptr);
-  if (PyGILState_Check() == 0) return;
-  for (const char* name : {"stdout", "stderr"}) {
-    PyObject* stream = PySys_GetObject(name);
-    if (stream == nullptr) continue;
-    PyObject* done = PyObject_CallMethod(stream, "flush", nullptr);
-    Py_XDECREF(done);
-    PyErr_Clear();
+/// A line of text, cut off where there is no more room for it.
+class Line {
+ public:
+  Line& operator<<(const char* text) {
+    while (*text != 0 && size_ < sizeof text_) text_[size_++] = *text++;
+    return *this;
   }
-}
+  Line& operator<<(std::uint64_t number) { return digits(number, 10); }
+  Line& operator<<(const void* address) { return (*this << "0x").digits(reinterpret_cast<std::uintptr_t>(address), 16); }
+
+  /// To standard error. Who does not read it does not hold up the end: a pipe is written to where it has room.
+  void write_out() const {
+    constexpr int kPatience = 2000;  // milliseconds
+    for (std::size_t done = 0; done < size_;) {
+      pollfd where = {STDERR_FILENO, POLLOUT, 0};
+      if (poll(&where, 1, kPatience) <= 0) return;
+      const ssize_t written = write(STDERR_FILENO, text_ + done, size_ - done);
+      if (written < 0 && errno != EINTR) return;
+      if (written > 0) done += static_cast<std::size_t>(written);
+    }
+  }
+
+ private:
+  Line& digits(std::uint64_t number, unsigned base) {
+    char reversed[24];
+    int count = 0;
+    do {
+      reversed[count++] = "0123456789abcdef"[number % base];
+      number /= base;
+    } while (number != 0);
+    while (count > 0 && size_ < sizeof text_) text_[size_++] = reversed[--count];
+    return *this;
+  }
+
+  char text_[1024];  // less than what a pipe takes in one piece
+  std::size_t size_ = 0;
+};
 
 void explain(const void* address) {
-  char text[1024];
+  Line line;
   sim::ChunkInfo chunk;
-  const int device = machine().arena().device_of(address);
-  int length = 0;
+  const auto device = static_cast<std::uint64_t>(machine().arena().device_of(address));
+  line << "locus: host code followed a pointer into device memory: " << address;
   if (machine().arena().find(address, &chunk)) {
     const engine::Origin& origin = origins().at(origin_in(chunk.label));
     const Place place = place_of(origin.site);
     const char* op = operator_name(origin.op);
     if (std::strncmp(op, "aten::", 6) == 0) op += 6;
-    char by[128] = "";  // memory taken by itself says nothing of what the program called
-    if (*op != 0 && std::strncmp(op, "empty", 5) != 0) std::snprintf(by, sizeof by, " by %s()", op);
-    length =
-        std::snprintf(text, sizeof text,
-                      "locus: host code followed a pointer into device memory: %p is in the %zu bytes of a tensor on "
-                      "cuda:%d, made%s at %s:%d in %s.\n",
-                      address, bytes_in(chunk.label), device, by, place.file != nullptr ? place.file : "<unknown>",
-                      place.line, place.function != nullptr ? place.function : "?");
+    line << " is in the " << std::uint64_t{bytes_in(chunk.label)} << " bytes of a tensor on cuda:" << device << ", made";
+    // Memory taken by itself says nothing of what the program called.
+    if (*op != 0 && std::strncmp(op, "empty", 5) != 0) line << " by " << op << "()";
+    line << " at " << (place.file != nullptr ? place.file : "<unknown>") << ":"
+         << static_cast<std::uint64_t>(place.line > 0 ? place.line : 0) << " in "
+         << (place.function != nullptr ? place.function : "?") << ".\n";
   } else {
-    length =
-        std::snprintf(text, sizeof text,
-                      "locus: host code followed a pointer into device memory: %p is an address of cuda:%d that no "
-                      "live tensor uses (freed already?).\n",
-                      address, device);
+    line << " is an address of cuda:" << device << " that no live tensor uses (freed already?).\n";
   }
-  const auto write_all = [](const char* data, int size) {
-    if (size > 0 && write(STDERR_FILENO, data, static_cast<size_t>(size)) < 0) return;
-  };
-  write_all(text, length < static_cast<int>(sizeof text) ? length : static_cast<int>(sizeof text) - 1);
-  static constexpr char kWayOut[] =
-      "locus: on a real GPU this is a segmentation fault too. Copy the tensor first: tensor.cpu().\n";
-  write_all(kWayOut, static_cast<int>(sizeof kWayOut) - 1);
+  line.write_out();
+  Line way_out;
+  way_out << "locus: on a real GPU this is a segmentation fault too. Copy the tensor first: tensor.cpu().\n";
+  way_out.write_out();
+}
+
+/// Ends the process as if nobody handled the signal: at once where it was sent, else when the instruction runs again.
+void end_by(int signal, const siginfo_t* info) {
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(signal, &standard, nullptr);
+  if (info->si_code <= 0) raise(signal);
+}
+
+/// Whoever was there before.
+void pass_on(int signal, siginfo_t* info, void* context) {
+  if ((g_previous.sa_flags & SA_SIGINFO) != 0) return g_previous.sa_sigaction(signal, info, context);
+  if (g_previous.sa_handler == SIG_IGN && info->si_code <= 0) return;
+  if (g_previous.sa_handler == SIG_DFL || g_previous.sa_handler == SIG_IGN) return end_by(signal, info);
+  g_previous.sa_handler(signal);
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-  if (simulating() && machine().arena().is_device(info->si_addr)) {
-    struct sigaction standard = {};
-    standard.sa_handler = SIG_DFL;
-    sigaction(SIGSEGV, &standard, nullptr);
-    flush_output();
-    explain(info->si_addr);
-    return;  // the instruction runs again and ends the process
+  const int error = errno;
+  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+  pid_t speaker = 0;
+  if (!g_speaker.compare_exchange_strong(speaker, self)) {
+    // A fault in what follows here, or a handler that hands the signal on to us in turn: that is the end. Another
+    // thread's fault is the end too, once that thread has had time to speak.
+    if (speaker != self) poll(nullptr, 0, 5000);
+    return end_by(signal, info);
   }
-  // Somebody else's fault: whoever was there before handles it, when the instruction runs again.
-  sigaction(SIGSEGV, &g_previous, nullptr);
-  (void)signal;
-  (void)context;
+  const bool ours = info->si_code > 0 && simulating() && machine().arena().is_device(info->si_addr);
+  if (ours) explain(info->si_addr);
+  pass_on(signal, info, context);
+  if (ours) return end_by(signal, info);  // nobody can make this address readable
+  g_speaker.store(0);                     // somebody before us may know how to go on
+  errno = error;
+}
+
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &on_fault;
 }
 
 }  // namespace
 
-void install_fault_handler() {
+void install_fault_handler(bool on) {
+  struct sigaction now = {};
+  sigaction(SIGSEGV, nullptr, &now);
+  if (is_ours(now) == on) return;
+  if (!on) {
+    sigaction(SIGSEGV, &g_previous, nullptr);
+    return;
+  }
   struct sigaction action = {};
   action.sa_sigaction = &on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &g_previous);
+  g_previous = now;
+  sigaction(SIGSEGV, &action, nullptr);
 }
 
 }  // namespace locus::bridge

@@ -37,7 +37,7 @@ void simulate(int devices, size_t memory_bytes, bool shared) {
   install_backend({devices, memory_bytes}, shared);
   if (!first) return;
   g_operators = install_kernels();
-  install_fault_handler();
+  install_fault_handler(true);
 }
 
 py::dict properties(int device) {
@@ -171,6 +171,7 @@ PYBIND11_MODULE(_bridge, m) {
     check_frame_layout();
   });
   m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false);
+  m.def("install_fault_handler", &install_fault_handler);
   m.def("devices", [] {
     look_at_visible_devices();
     return simulating() ? machine().devices() : -1;

@@ -54,7 +54,8 @@ void look_at_visible_devices();
 void install_backend(const sim::MachineOptions& options, bool shared_rng);
 /// Registers the kernels of every operator on dispatch key CUDA; returns how many.
 int install_kernels();
-/// Installs the handler that names the tensor behind a stray host read of device memory.
-void install_fault_handler();
+/// Installs the handler that names the tensor behind a stray host read of device memory, above the one that is there;
+/// or takes it away, where no other stands above it.
+void install_fault_handler(bool on);
 
 }  // namespace locus::bridge

@@ -1,7 +1,10 @@
 """A host that follows a device pointer: on a card that is a crash or silent nonsense, here it is caught and named."""
 
+import os
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -60,6 +63,102 @@ def test_faulthandler_still_works(program):
         and "Segmentation fault" in result.stderr
         and 'program.py", line 4' in result.stderr
     ), result.describe()
+
+
+def test_a_signal_that_was_sent_ends_the_program(program):
+    result = program.run_source(
+        "import os, signal, torch\nos.kill(os.getpid(), signal.SIGSEGV)\nprint('still here')\n", simulate=1
+    )
+    assert (result.code, result.stdout) == (-signal.SIGSEGV, ""), result.describe()
+
+
+@pytest.mark.parametrize("first", ["", "faulthandler.enable(); "], ids=["after", "again"])
+@pytest.mark.parametrize("enable", ["faulthandler.enable()", "faulthandler.enable(); faulthandler.disable()"])
+def test_both_handlers_speak(program, first, enable):
+    """Python's own handler would send the signal on without its address; so Locus's stays above it."""
+    result = program.run_source(
+        f"""
+import ctypes, faulthandler, torch
+{first}{enable}
+ctypes.string_at(torch.ones(1, device="cuda").data_ptr(), 1)
+""",
+        simulate=1,
+    )
+    assert result.code == -signal.SIGSEGV, result.describe()
+    assert result.stderr.count("host code followed a pointer into device memory") == 1, result.describe()
+    spoken = 0 if "disable" in enable else 1
+    assert result.stderr.count("Fatal Python error: Segmentation fault") == spoken, result.describe()
+
+
+HOLDERS = {
+    # C's standard input: held by whoever waits for it, wanted by whoever flushes all streams.
+    "a stream": """
+ready, _ = os.pipe()
+os.dup2(ready, 0)
+threading.Thread(target=ctypes.CDLL(None).getchar, daemon=True).start()
+time.sleep(0.3)
+ctypes.string_at(t.data_ptr(), 4)
+""",
+    # The interpreter: these calls are made with its lock held, and a thread of C's follows the pointer.
+    "the interpreter": """
+c, name = ctypes.PyDLL(None), ctypes.c_ulong()
+address = ctypes.c_void_p(t.data_ptr())
+c.pthread_create(ctypes.byref(name), None, c.strlen, address)
+c.usleep(30_000_000)
+""",
+    # Standard error itself: a pipe that nobody reads.
+    "standard error": """
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while True:
+        os.write(writer, bytes(4096))
+except BlockingIOError:
+    os.set_blocking(writer, True)
+os.dup2(writer, 2)
+ctypes.string_at(t.data_ptr(), 4)
+""",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_the_end_waits_for_nobody(program, holder):
+    text = "import ctypes, os, sys, threading, time, torch\nt = torch.ones(4, device='cuda')\n" + HOLDERS[holder]
+    result = program.run_source(text, simulate=1, deadline=15)
+    assert (result.code, result.timed_out) == (-signal.SIGSEGV, False), result.describe()
+    assert ("program.py:2" in result.stderr) == (holder != "standard error"), result.describe()
+
+
+LOCKED_HEAP = """
+#include <stddef.h>
+#include <unistd.h>
+extern void* __libc_malloc(size_t);
+extern void __libc_free(void*);
+int heap_is_locked = 0;
+void* malloc(size_t size) { while (heap_is_locked) pause(); return __libc_malloc(size); }
+void free(void* p) { while (heap_is_locked) pause(); __libc_free(p); }
+"""
+
+
+def test_the_heap_may_be_locked(tmp_path):
+    """A fault inside malloc(), or while another thread is in there."""
+    source, library, script = tmp_path / "heap.c", tmp_path / "heap.so", tmp_path / "program.py"
+    source.write_text(LOCKED_HEAP)
+    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    script.write_text(
+        "import ctypes, torch\n"
+        "t = torch.ones(4, device='cuda')\n"
+        "flag = ctypes.c_int.in_dll(ctypes.CDLL(None), 'heap_is_locked')\n"
+        "memset, address = ctypes.CDLL(None).memset, ctypes.c_void_p(t.data_ptr())\n"
+        "one = ctypes.c_int(1)\n"
+        "ctypes.memmove(ctypes.addressof(flag), ctypes.addressof(one), 4), memset(address, 1, 4)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "locus", "run", str(script)],
+        env={**os.environ, "LD_PRELOAD": str(library), "PYTHONMALLOC": "pymalloc"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == -signal.SIGSEGV and "program.py:2" in result.stderr, result.stderr
 
 
 def test_legal_ways_to_the_host_work(program):

@@ -27,7 +27,7 @@ def install(bridge: ModuleType, shared_rng: bool) -> None:
     legacy.install(bridge, is_cuda_build)
     generators.install(bridge)
     not_simulated.install()
-    around.install()
+    around.install(bridge)
     collectives.install(bridge)
     if shared_rng:
         native.share_seeds()

@@ -6,6 +6,7 @@ Each is made to do nothing harmful; what that means is said once on stderr where
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import functools
 import sys
 import threading
@@ -123,6 +124,23 @@ def _let_backward_threads_finish() -> None:
         time.sleep(0.005)
 
 
+def _install_faults(bridge: Any) -> None:
+    """A program that asks for Python's own fault handler gets it below Locus's, which would not hear of the address
+    from it."""
+    for name in ("enable", "disable"):
+        original = getattr(faulthandler, name)
+
+        @functools.wraps(original)
+        def change(*given: Any, original: Any = original, **named: Any) -> Any:
+            bridge.install_fault_handler(False)
+            try:
+                return original(*given, **named)
+            finally:
+                bridge.install_fault_handler(True)
+
+        setattr(faulthandler, name, change)
+
+
 def _install_script() -> None:
     """TorchScript must not compile kernels for a chip that is not there (CUDA builds would)."""
     import torch
@@ -130,8 +148,9 @@ def _install_script() -> None:
     torch._C._jit_override_can_fuse_on_gpu(False)
 
 
-def install() -> None:
+def install(bridge: Any) -> None:
     """Quiets everything that would look for a real GPU."""
+    _install_faults(bridge)
     _install_script()
     atexit.register(_let_backward_threads_finish)
     _install_compile()
