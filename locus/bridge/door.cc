@@ -2,6 +2,7 @@
 #include "locus/bridge/door.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/_to_copy.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
@@ -47,6 +48,13 @@ uint64_t key_of(const Call& call, const Violation& violation, engine::SiteId sit
   return engine::mix(key ^ (uint64_t{static_cast<uint8_t>(violation.device.index())} << 8));
 }
 
+/// Reports the first of its kind, counts the others.
+Decision report_once(const Call& call, const Violation& violation) {
+  const engine::SiteId site = current_site();
+  return decide(key_of(call, violation, site), {false, violation.device},
+                [&](uint64_t key) { return report_violation(call, violation, site, key); });
+}
+
 /// Puts a tensor into an argument. Lists are made anew: the caller's must not change.
 void replace_operand(const Call& call, OperandRef ref, Tensor&& t) {
   IValue& value = call.stack[call.base + ref.argument];
@@ -61,6 +69,25 @@ void replace_operand(const Call& call, OperandRef ref, Tensor&& t) {
     list.set(ref.element, std::optional<Tensor>(std::move(t)));
     value = std::move(list);
   }
+}
+
+/// The type that autocast would have given an operand, had it been on the card with the others: where an operator takes
+/// one type only, and comes out of autocast. From outside it shows in nothing but the types.
+std::optional<at::ScalarType> type_by_autocast(const Call& call, const Tensor& t, Device target) {
+  if (call.plan.rule.kind != engine::RuleKind::kExact || !target.is_cuda() || t.scalar_type() != at::kFloat) return {};
+  at::autocast::increment_nesting();
+  if (at::autocast::decrement_nesting() == 0) return {};
+  const at::ScalarType low = at::autocast::get_autocast_dtype(c10::kCUDA);
+  for (const OperandRef& ref : all_operands(call)) {
+    const Tensor other = operand(call, ref);
+    if (other.device().is_cuda() && other.scalar_type() == low) return low;
+  }
+  return {};
+}
+
+Tensor moved(const Call& call, const Tensor& t, Device wanted) {
+  const auto type = type_by_autocast(call, t, wanted);
+  return type.has_value() ? t.to(wanted, *type) : t.to(wanted);
 }
 
 void move_operands(const Call& call, const Violation& violation, Device target) {
@@ -90,7 +117,7 @@ void move_operands(const Call& call, const Violation& violation, Device target) 
     if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex && ref.argument != 0)
       continue;
     if (violation.kind == Violation::Kind::kMustBeCpu && !must_be_cpu) continue;
-    replace_operand(call, ref, t.to(wanted));
+    replace_operand(call, ref, moved(call, t, wanted));
   }
   if (call.plan.rule.kind != engine::RuleKind::kExact) return;
   // Where PyTorch wants 0-dim tensors on the device too.
@@ -176,6 +203,15 @@ std::optional<Device> card_of(const Call& call) {
   return std::nullopt;
 }
 
+/// Reports and moves. The card that the call must be taken from: a real one, whose operators look at their operands
+/// themselves, or one that no operand is left on.
+std::optional<Device> report_and_leave(const Call& call, const Violation& violation,
+                                       const std::exception_ptr& refusal = nullptr) {
+  const std::optional<Device> card = card_of(call);
+  report_and_move(call, violation, refusal);
+  return on_real_devices() || !card_of(call).has_value() ? card : std::nullopt;
+}
+
 /// Tries a composite. True: it is done, its results are on the stack. False: a part refused; that is reported, the
 /// operands are moved, and the call is still to be made.
 bool try_whole(const Call& call, DispatchKeySet next, std::optional<Device>* card) {
@@ -187,8 +223,7 @@ bool try_whole(const Call& call, DispatchKeySet next, std::optional<Device>* car
   if (refusal == nullptr) return true;
   call.stack.resize(call.base);
   call.stack.insert(call.stack.end(), operands.begin(), operands.end());
-  if (on_real_devices()) *card = card_of(call);
-  report_and_move(call, violation_of_whole(call), refusal);
+  *card = report_and_leave(call, violation_of_whole(call), refusal);
   return false;
 }
 
@@ -250,11 +285,10 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   std::optional<c10::impl::ExcludeDispatchKeyGuard> closed;
   if (!reopened) closed.emplace(DispatchKeySet(kCheckKey));
   Passage passage(plan);
-  std::optional<Device> card;  // of a real call whose operands were moved
+  std::optional<Device> card;  // that the operands were moved away from
   if (judging) {
     if (plan.tensors > 1 && find_violation(call, &violation)) {
-      if (real) card = card_of(call);
-      report_and_move(call, violation);
+      card = report_and_leave(call, violation);
     }
     if (plan.generator >= 0) check_generator(call);
     if (copies_pending()) check_pending(call);
@@ -332,12 +366,15 @@ void publish_counters() {
 
 uint64_t calls_seen() { return g_calls.load(); }
 
+void report_and_raise(const Call& call, const Violation& violation) {
+  if (policy() != Policy::kRaise) report_once(call, violation);
+  raise_violation(call, violation);
+}
+
 void report_and_move(const Call& call, const Violation& violation, const std::exception_ptr& refusal) {
   if (policy() == Policy::kRaise) return;  // the kernel raises, in the operator's own words
   refuse_in_trial(call, violation);
-  const engine::SiteId site = current_site();
-  const Decision decision = decide(key_of(call, violation, site), {false, violation.device},
-                                   [&](uint64_t key) { return report_violation(call, violation, site, key); });
+  const Decision decision = report_once(call, violation);
   if (decision.raise) {
     if (refusal != nullptr) std::rethrow_exception(refusal);
     if (on_real_devices()) return;  // the card has its own word on it

@@ -20,6 +20,9 @@ void door(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::S
 /// `refusal`: PyTorch's error, where it is known already.
 void report_and_move(const Call& call, const Violation& violation, const std::exception_ptr& refusal = nullptr);
 
+/// The same where the operands can't be moved: PyTorch's error is raised, and the finding is kept.
+[[noreturn]] void report_and_raise(const Call& call, const Violation& violation);
+
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
 void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);
 
