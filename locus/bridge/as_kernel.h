@@ -7,6 +7,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/policy.h"
 #include "locus/bridge/state.h"
 
 namespace locus::bridge {
@@ -17,7 +18,9 @@ class AsKernel {
   explicit AsKernel(const at::Tensor& anchor)
       : device_(anchor.device().is_cuda() ? anchor.device().index() : t_current_device),
         scope_(device_),
-        below_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey)) {}
+        below_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey)) {
+    is_unseen();
+  }
 
   /// The operand at its host address; raises when it is elsewhere.
   at::Tensor in(const at::Tensor& t) const {

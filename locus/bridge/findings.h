@@ -15,10 +15,14 @@ struct Decision {
   c10::Device device;  ///< where the odd operands should go
 };
 
-/// Takes the GIL. Never throws for a fault of the reporting itself: the program goes on.
+/// Asks Python, by the way of courier.h. Never throws for a fault of the reporting itself: the program goes on.
 Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key);
 /// The same for what Python saw itself (a CASE that is not yet one); the GIL is held.
 Decision report_raw(pybind11::dict& raw, c10::Device fallback);
+/// Who is asked: called with a raw case, gives (raise, device). The GIL is held.
+void set_reporter(pybind11::object reporter);
+/// Whether the reporting itself had a fault that could only be said on standard error.
+bool fault_said() noexcept;
 /// Optimizer steps that the program has made.
 int64_t steps_made() noexcept;
 /// A host read of a tensor whose copy from `device` was still under way.

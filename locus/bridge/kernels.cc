@@ -86,6 +86,23 @@ void visit_tensors(ArgumentKind kind, IValue& value, Visit&& visit) {
   }
 }
 
+/// Whether autograd, which has passed this call on already, will send gradients back to its operands: it would not know
+/// of a move down here, and they would arrive on the wrong device.
+bool is_recorded(const Call& call) {
+  if (!at::GradMode::is_enabled() || !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality)) return false;
+  for (const OperandRef& ref : all_operands(call)) {
+    if (operand(call, ref).requires_grad()) return true;
+  }
+  return false;
+}
+
+/// A broken rule, met in a kernel. `unseen`: no door stood before it.
+void answer(const Call& call, const Violation& violation, bool unseen) {
+  if (policy() == Policy::kRaise) raise_violation(call, violation);
+  if (unseen && is_recorded(call)) report_and_raise(call, violation);
+  report_and_move(call, violation);
+}
+
 class HostCall {
  public:
   HostCall(const c10::OperatorHandle& op, const OperatorPlan& plan, Stack* stack, bool dispatch_by_operands)
@@ -127,16 +144,14 @@ class HostCall {
   }
 
   /// As a real GPU does, in the kernel. While a program is checked the door has seen most calls before; what
-  /// gets here (operators that other operators call) is reported too.
+  /// gets here (operators that other operators call, the first call of a thread that nobody watched) is reported too.
   void check_operands() {
+    const bool unseen = is_unseen();
     const Call call{plan_, op_, *stack_, base_};
     Violation violation;
     if (!find_violation(call, &violation)) return;
-    if (policy() == Policy::kRaise) {
-      if (violation.kind == Violation::Kind::kDevices) raise_shapes_first(call);
-      raise_violation(call, violation);
-    }
-    report_and_move(call, violation);
+    if (violation.kind == Violation::Kind::kDevices && policy() == Policy::kRaise) raise_shapes_first(call);
+    answer(call, violation, unseen);
   }
 
   /// The device of the call: that of its CUDA operands, else the one named, else the current one.
@@ -312,9 +327,13 @@ namespace {
 /// A card looks at the operands before it does anything; so does what can't do more.
 [[noreturn]] void refuse_call(const c10::OperatorHandle& op, Stack* stack) {
   const OperatorPlan& plan = plan_of(op);
+  const bool unseen = is_unseen();
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   Violation violation;
-  if (find_violation(call, &violation)) raise_violation(call, violation);
+  if (find_violation(call, &violation)) {
+    if (unseen) report_and_raise(call, violation);
+    raise_violation(call, violation);
+  }
   refuse(plan, "PyTorch has it for real CUDA devices only.");
 }
 
@@ -345,18 +364,17 @@ void refusing_quantised_kernel(const c10::OperatorHandle& op, DispatchKeySet, St
 }
 void worded_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
   const OperatorPlan& plan = plan_of(op);
+  is_unseen();
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   if (policy() == Policy::kRaise && on_two_devices(call)) raise_in_own_words(call);
   op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
 }
 void checked_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
   const OperatorPlan& plan = plan_of(op);
+  const bool unseen = is_unseen();
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   Violation violation;
-  if (find_violation(call, &violation)) {
-    if (policy() == Policy::kRaise) raise_violation(call, violation);
-    report_and_move(call, violation);
-  }
+  if (find_violation(call, &violation)) answer(call, violation, unseen);
   op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
 }
 

@@ -10,6 +10,7 @@
 #include "locus/bridge/door.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/passage.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -17,10 +18,6 @@ namespace {
 
 namespace py = pybind11;
 using at::Tensor;
-
-engine::OriginId origin_of_tensor(const Tensor& t) {
-  return t.has_storage() ? origin_of(*t.storage().unsafeGetStorageImpl()) : 0;
-}
 
 /// Same line, same thing done, same tensors odd: the same mistake.
 uint64_t key_of(const py::dict& raw, engine::SiteId site) {
@@ -59,6 +56,18 @@ Tensor move_unseen(const Tensor& t, const std::string& device) {
   const MovingScope moving;
   return t.to(c10::Device(device));
 }
+
+/// A function that a thread runs first, under the policy of the thread that started it. No Python of ours: it would
+/// stand in the program's tracebacks.
+struct PolicyCall {
+  py::object function;
+  PolicyState state;
+
+  py::object call(const py::args& given, const py::kwargs& named) const {
+    set_policy_state(state);
+    return function(*given, **named);
+  }
+};
 
 /// `p.grad = g`: PyTorch's own setter behind one comparison. The getter stays PyTorch's.
 struct GradSetter {
@@ -110,6 +119,15 @@ void define_outside(py::module_& m) {
   m.def("begin_watching", &begin_watching);
   m.def("end_watching", &end_watching);
   m.def("policy_state", &policy_state);
+  m.def("set_process_policy", [](PolicyState state) {
+    if (state != kClosed) install_door();
+    set_process_policy(state);
+  });
+  m.def("see_thread", [] { is_unseen(); });
+  py::class_<PolicyCall>(m, "PolicyCall")
+      .def(py::init([](py::object function, PolicyState state) { return PolicyCall{std::move(function), state}; }))
+      .def("__call__", &PolicyCall::call)
+      .def("__repr__", [](const PolicyCall& self) { return py::repr(self.function); });
   m.def("set_policy_state", [](PolicyState state) {
     const PolicyState before = policy_state();
     if (state != kClosed) install_door();

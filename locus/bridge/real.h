@@ -7,6 +7,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "locus/bridge/check.h"
 #include "locus/engine/origin.h"
@@ -42,6 +45,12 @@ class RealCrossing {
   std::int64_t bytes_ = 0;
   std::chrono::steady_clock::time_point began_;
 };
+
+/// Threads that nobody had decided about and that were not watched up to their first use of a device, which no kernel of
+/// ours sees on a real card: name and number.
+std::vector<std::pair<std::string, int>> late_threads();
+/// The calling thread is one of them.
+void note_late_thread();
 
 /// Follows PyTorch's allocator on the calling thread, and on the autograd threads that work for it.
 void follow_memory(bool follow);

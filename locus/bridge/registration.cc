@@ -59,6 +59,7 @@ Tensor empty(c10::SymIntArrayRef size, optional<at::ScalarType> dtype, optional<
   for (const int64_t extent : sizes) {
     TORCH_CHECK(extent >= 0, "Trying to create tensor with negative dimension ", extent, ": ", sizes);
   }
+  is_unseen();
   static const engine::OperatorId number = operator_number("aten::empty.memory_format");
   OperatorScope scope(t_operator != 0 ? t_operator : number);
   const int index = resolve_device(device.value_or(Device(c10::kCUDA)));
@@ -78,6 +79,7 @@ Tensor empty(c10::SymIntArrayRef size, optional<at::ScalarType> dtype, optional<
 
 Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optional<at::ScalarType> dtype,
                      optional<at::Layout>, optional<Device> device, optional<bool>) {
+  is_unseen();
   static const engine::OperatorId number = operator_number("aten::empty_strided");
   OperatorScope scope(t_operator != 0 ? t_operator : number);
   const int index = resolve_device(device.value_or(Device(c10::kCUDA)));
@@ -87,6 +89,7 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
 
 /// Host to device, device to host, device to device: one copy between host addresses.
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
+  is_unseen();
   if (watching()) note_transfer(self, source, non_blocking);
   const Tensor to = is_simulated(self) ? host_alias(self) : self;
   const Tensor from = is_simulated(source) ? host_alias(source) : source;
@@ -99,13 +102,16 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
 
 Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
                   optional<c10::SymInt> offset) {
+  is_unseen();
   return at::native::as_strided_tensorimpl(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
                                            offset.has_value() ? optional<int64_t>(offset->expect_int()) : std::nullopt);
 }
 Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
+  is_unseen();
   return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));
 }
 Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
+  is_unseen();
   return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
 }
 

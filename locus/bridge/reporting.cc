@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
 #include "locus/engine/adoption.h"
@@ -130,6 +131,7 @@ void define_reporting(py::module_& m) {
   m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0, py::arg("directory") = "");
   m.def("blame_device", &blame_device);
   m.def("count_repeats", [] {
+    finish_jobs();
     // The first time of each was counted when it was added.
     for (const auto& [key, count] : take_repeats()) {
       for (uint64_t each = key; log().count_more(each, count); ++each) {

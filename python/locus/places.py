@@ -5,6 +5,7 @@ Reads code objects and live frames. Knows no tensors, and never fails: what is n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -73,12 +74,28 @@ def walk(frame: types.FrameType | None) -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
+_alone = threading.local()
+
+
+@contextlib.contextmanager
+def alone(is_alone: bool) -> Iterator[None]:
+    """No frame of the program's led to what happens in here."""
+    _alone.now = is_alone
+    try:
+        yield
+    finally:
+        _alone.now = False
+
+
 def frames_here() -> list[types.FrameType]:
     """The frames that led to this operation, innermost first, without Locus's own.
 
     Autograd runs backward passes of devices on threads that have no Python frames: then those of the thread that
-    waits in backward(), or else the main thread's.
+    waits in backward(), or else the main thread's. A thread that an extension started has none: what the others do at
+    the time has nothing to do with it.
     """
+    if getattr(_alone, "now", False):
+        return []
     own = [frame for frame in walk(sys._getframe(1)) if kind_of_file(frame.f_code.co_filename) != "locus"]
     if any(is_user_file(frame.f_code.co_filename) for frame in own):
         return own

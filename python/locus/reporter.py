@@ -4,6 +4,7 @@ becomes of it. Also puts in place, once a process, all that a watched program ne
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
 import json
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from locus._load import load_bridge
+from locus.after_import import after_import
 from locus.errors import PlacementWarning
 
 RAISE, COLLECT, WARN, MOVE = range(4)
@@ -63,12 +65,14 @@ def report(raw: dict[str, Any]) -> tuple[bool, str]:
     """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
     import torch
 
+    from locus import places
+
     # Where the program is being traced, what is read here is no part of its graph.
     tracing = torch._C._get_tracing_state()
     if tracing is not None:
         torch._C._set_tracing_state(None)
     try:
-        with _uninterrupted():
+        with _uninterrupted(), places.alone(raw.get("alone", False)):
             return _report(raw, sys._getframe().f_back)  # no frame on autograd's own threads
     finally:
         if tracing is not None:
@@ -232,6 +236,8 @@ def watch_threads(bridge: Any) -> None:
         bootstrap(self)
 
     threading.Thread.start, threading.Thread._bootstrap_inner = start_with_policy, bootstrap_with_policy
+    _watch_bare_threads(bridge)
+    after_import("torch.distributed.rpc.internal", functools.partial(_watch_remote_calls, bridge))
 
     from concurrent.futures import thread as pools
 
@@ -254,3 +260,28 @@ def watch_threads(bridge: Any) -> None:
             bridge.set_policy_state(before)
 
     item.__init__, item.run = make_with_policy, run_with_policy
+
+
+def _watch_bare_threads(bridge: Any) -> None:
+    """Those that a program starts below the module threading."""
+    start = _thread.start_new_thread
+
+    @functools.wraps(start)
+    def start_new_thread(function: Any, *rest: Any) -> Any:
+        return start(bridge.PolicyCall(function, bridge.policy_state()) if callable(function) else function, *rest)
+
+    _thread.start_new_thread = _thread.start_new = start_new_thread
+
+
+def _watch_remote_calls(bridge: Any) -> None:
+    """What another process asks for by torch.distributed.rpc runs in a thread of PyTorch's."""
+    from torch.distributed.rpc import internal
+
+    run = internal._run_function
+
+    @functools.wraps(run)
+    def run_seen(function: Any) -> Any:
+        bridge.see_thread()
+        return run(function)
+
+    internal._run_function = run_seen

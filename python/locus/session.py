@@ -70,21 +70,23 @@ class Session:
             ending.note(0)
             self.bridge.share_counters(ending.companion.counters())
         self.bridge.begin_watching()
-        self.bridge.set_policy_state(reporter.COLLECT)
+        self.set_policy("collect")
 
     def load(self) -> None:
         """Makes it possible to report what other processes found, without watching this one."""
         self.bridge = reporter.load_bridge()
 
     def set_policy(self, policy: str) -> None:
-        """What a mistake on this thread does: "collect", "warn", "move", or "raise" as without a check."""
+        """What a mistake does on this thread and on those for which nobody decides, because PyTorch or an extension
+        started them: "collect", "warn", "move", or "raise" as without a check."""
         state = reporter.CLOSED if policy == "raise" else getattr(reporter, policy.upper())
         self.bridge.set_policy_state(state)
+        self.bridge.set_process_policy(state)
 
     def stop(self) -> None:
         """Ends the watch on this thread; the program's own threads are done or no longer matter."""
         if self.bridge is not None:
-            self.bridge.set_policy_state(reporter.CLOSED)
+            self.set_policy("raise")
         if self.models is not None:
             self.models.look([])
 
@@ -183,11 +185,19 @@ class Session:
                     "torch": torch.__version__,
                     "locus": __version__,
                 },
-                "notes": [*verdict.notes, *(f"a fault inside Locus: {fault}" for fault in facts.faults)],
+                "notes": [*self._late_threads(), *verdict.notes, *(f"a fault inside Locus: {fault}" for fault in facts.faults)],
                 "ignored": verdict.ignored,
                 "not_run": self.coverage.not_run() if finished else [],
             }
         )
+
+    def _late_threads(self) -> list[str]:
+        """Where devices are real, no kernel of ours sees the first call of a thread that nobody decided about."""
+        return [
+            f"not watched before its first use of a device: the thread {name} ({number}), which PyTorch or an extension "
+            "started"
+            for name, number in self.bridge.late_threads()
+        ]
 
     def json(self, exit_code: int, finished: bool = True) -> bytes:
         """The whole report as JSON, the contract; locus.reports makes the other forms of it."""
