@@ -209,7 +209,7 @@ struct EngineFields : torch::autograd::Engine {
     const bool started = (engine.*(&EngineFields::thread_pool_shared_)) != nullptr;
     const size_t queues = (engine.*(&EngineFields::device_ready_queues_)).size();
     if (!started || queues >= static_cast<size_t>(devices)) return;
-    TORCH_CHECK(queues == 0, "locus: backward() has already run in this process on ", queues,
+    TORCH_CHECK(queues == 0, "backward() has already run in this process on ", queues,
                 " other device(s), and PyTorch starts its device threads only once. Call locus.simulate() before the "
                 "first backward(), or start the program with `locus run`.");
     (engine.*(&EngineFields::start_device_threads))();
@@ -258,7 +258,7 @@ void install_backend(const sim::MachineOptions& options, bool shared) {
   if (sim::Machine* existing = g_machine.load()) {
     TORCH_CHECK(
         existing->options().devices == options.devices && existing->options().memory_bytes == options.memory_bytes,
-        "locus: this process already simulates ", existing->options().devices, " device(s) with ",
+        "this process already simulates ", existing->options().devices, " device(s) with ",
         sim::format_bytes(existing->options().memory_bytes),
         " each; the machine can't be changed once it is there. Start a new process, or call simulate() with "
         "the same values.");

@@ -15,6 +15,7 @@
 #include "locus/bridge/check.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/generator.h"
+#include "locus/bridge/host_room.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/plan.h"
@@ -124,6 +125,7 @@ class HostCall {
       if (argument.kind == ArgumentKind::kOther) continue;
       bring_to_host(argument, (*stack_)[base_ + i]);
     }
+    if (machine().host().tight() && !plan_.writes_part) need_room();
     call();
     if (watching() && (plan_.synchronises || has_mask_)) host_waits();
     for (auto& operand : operands_) {
@@ -194,6 +196,13 @@ class HostCall {
                                   (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte));
         t = to_host(std::move(t), argument.written);
       });
+    }
+  }
+
+  /// More was handed out than this machine's memory can hold: it must not run out while the kernel writes.
+  void need_room() const {
+    for (const auto& operand : operands_) {
+      if (operand.written && is_plain(operand.device)) need_room_to_fill(operand.host, device_);
     }
   }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "locus/bridge/compat.h"
+#include "locus/bridge/host_room.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/watch.h"
@@ -53,30 +54,16 @@ void release_any(void* pointer) {
   g_plain_cpu_allocator->raw_deleter()(pointer);
 }
 
-c10::DataPtr allocate_chunk(size_t bytes, int device) {
+c10::DataPtr allocate_chunk(size_t bytes, int device, bool filled = false) {
   if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
-  // A result larger than the whole card can't fit whatever else is freed: refuse before the host's memory is spent.
-  auto& memory = machine().memory(device);
-  void* host = bytes <= memory.capacity() ? machine().arena().allocate(device, bytes) : nullptr;
-  if (host == nullptr) {
-    TORCH_CHECK(!in_bad_fork(),
-                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
-                "'spawn' start method");
-    sim::OutOfMemory why;  // asked of the model too, so that the failure is counted where PyTorch counts it
-    if (auto* fits = memory.allocate(bytes, current_stream(device), &why)) {
-      memory.free(fits);
-      why.requested = bytes, why.device = device, why.capacity = memory.capacity(), why.free = memory.free_bytes();
-      why.allocated = static_cast<size_t>(memory.allocated()), why.reserved = static_cast<size_t>(memory.reserved());
-    }
-    raise_out_of_memory(sim::out_of_memory_message(why));
-  }
+  void* host = take_chunk(bytes, device, filled);
   return {host, host, &release_chunk, c10::Device(c10::kCPU)};
 }
 
 class HostAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (t_kernel_device >= 0) return allocate_chunk(bytes, t_kernel_device);
+    if (t_kernel_device >= 0) return allocate_chunk(bytes, t_kernel_device, /*filled=*/true);
     if (watching() && bytes != 0) return allocate_with_header(bytes, &release_with_header);
     return g_plain_cpu_allocator->allocate(bytes);
   }
@@ -300,7 +287,8 @@ c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10:
     return make_device_storage(host, device);
   }
   // Memory that was not born on the device (a cached constant, a mapped file): one copy brings it there.
-  auto storage = new_device_storage(host->nbytes(), device);
+  auto storage =
+      make_device_storage(make_host_storage(host->nbytes(), allocate_chunk(host->nbytes(), device, true)), device);
   std::memcpy(block_of(*storage)->host->mutable_data(), data, host->nbytes());
   return storage;
 }

@@ -59,6 +59,8 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     Argument a;
     a.kind = kind_of(argument.type());
     a.written = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    const std::string& called = argument.name();
+    plan.writes_part = plan.writes_part || called == "index" || called == "indices" || called == "mask";
     if (a.kind == ArgumentKind::kGenerator) plan.generator = static_cast<int>(plan.arguments.size());
     if (a.kind == ArgumentKind::kTensor) plan.tensors += 1;
     if (a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) plan.tensors += 2;

@@ -7,6 +7,7 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/generator.h"
+#include "locus/bridge/host_room.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
@@ -32,9 +33,9 @@ int device_argument(int device) {
   return device;
 }
 
-void simulate(int devices, size_t memory_bytes, bool shared) {
+void simulate(int devices, size_t memory_bytes, bool shared, bool watch_host, std::optional<size_t> host_bytes) {
   const bool first = !simulating();
-  install_backend({devices, memory_bytes}, shared);
+  install_backend({devices, memory_bytes, {watch_host, host_bytes}}, shared);
   if (!first) return;
   g_operators = install_kernels();
   install_fault_handler(true);
@@ -170,7 +171,9 @@ PYBIND11_MODULE(_bridge, m) {
     set_library_folders(raw.data(), static_cast<int>(raw.size()));
     check_frame_layout();
   });
-  m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false);
+  m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false,
+        py::arg("watch_host") = true, py::arg("host_bytes") = py::none());
+  define_host_memory_error();
   m.def("install_fault_handler", &install_fault_handler);
   m.def("devices", [] {
     look_at_visible_devices();

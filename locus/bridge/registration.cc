@@ -20,6 +20,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/cuda_only.h"
+#include "locus/bridge/host_room.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
@@ -95,6 +96,7 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   const Tensor from = is_simulated(source) ? host_alias(source) : source;
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
                                            DispatchKeySet(kCheckKey));
+  if (is_simulated(self) && machine().host().tight()) need_room_to_fill(to, self.device().index());
   Tensor target = to;
   at::_ops::copy_::redispatch(DispatchKeySet(DispatchKey::CPU), target, from, false);
   return self;

@@ -25,16 +25,22 @@ class Arena {
   /// Smallest distance between two chunks, and their alignment; as on a real card.
   static constexpr std::size_t kGranule = 512;
 
-  /// Reserves address space (no memory) for `devices` slices of `bytes_per_device` each.
-  /// Throws std::system_error when the address space can't be had.
-  Arena(int devices, std::size_t bytes_per_device);
+  /// Why there is no chunk.
+  enum class Refusal : std::uint8_t {
+    kFull,    ///< the slice's addresses are used up
+    kSystem,  ///< the system does not stand for more memory (`ulimit -d`, vm.overcommit_memory)
+  };
+
+  /// Reserves address space (no memory) for `devices` slices of `bytes_per_device` each; where there is less, what there
+  /// is, but no slice of less than `least` (0: `bytes_per_device`). Throws NoAddressSpace (reservation.h).
+  Arena(int devices, std::size_t bytes_per_device, std::size_t least = 0);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   /// A chunk of at least `bytes` on `device`, at its host address; nullptr when the slice is full.
   /// Thread-safe. The content is undefined. `bytes` must not be 0.
-  void* allocate(int device, std::size_t bytes);
+  void* allocate(int device, std::size_t bytes, Refusal* why = nullptr);
   /// Takes a chunk back, by its host address. Thread-safe; keeps some memory for the next caller
   /// and returns the rest of large chunks to the operating system.
   void release(void* host) noexcept;
@@ -63,6 +69,15 @@ class Arena {
   /// The device that owns an address of either range.
   int device_of(const void* p) const noexcept;
   int devices() const noexcept { return devices_; }
+  std::size_t bytes_per_device() const noexcept { return bytes_per_device_; }
+
+  /// Bytes that were handed out without pages behind them, ever: only grows. Cheap.
+  std::uint64_t fresh_bytes() const noexcept;
+  /// Bytes that hold pages. Asks the kernel, as the next two do.
+  std::size_t resident_bytes() const noexcept;
+  /// Bytes of chunks that hold no pages yet: of all, or of a part of one.
+  std::size_t untouched_bytes() const noexcept;
+  std::size_t untouched_bytes(const void* host, std::size_t bytes) const noexcept;
 
   /// After fork(), in the child: it must neither free nor reuse what its parent owns. From now on allocate()
   /// answers nullptr, release() and trim() do nothing; find() and the labels go on answering.

@@ -16,6 +16,8 @@ constexpr std::size_t kGiB = std::size_t{1} << 30, kTiB = std::size_t{1} << 40;
 constexpr std::size_t kMaxDeviceMemory = 16 * kTiB;
 // Two ranges of this size still fit around the program in a 47-bit address space.
 constexpr std::size_t kMaxArena = 40 * kTiB;
+// Room for one span of each size class, and a little: with less than this a device is of no use.
+constexpr std::size_t kLeastSlice = std::size_t{128} << 20;
 
 /// Address space of one device. A chunk of just over 1 MiB takes 2 MiB of it, small ones up to a quarter more than the
 /// card would count, each half of a slice serves its own sizes first, and kernels need scratch memory on top:
@@ -129,18 +131,19 @@ std::vector<int> visible_devices(std::string_view text, int devices) {
 
 Machine::Machine(const MachineOptions& options) : options_(options) {
   if (options.devices < 0 || options.devices > kMaxDevices) {
-    throw std::invalid_argument("locus: a machine has 0 to " + std::to_string(kMaxDevices) + " devices, not " +
+    throw std::invalid_argument("a machine has 0 to " + std::to_string(kMaxDevices) + " devices, not " +
                                 std::to_string(options.devices));
   }
   if (options.memory_bytes == 0 || options.memory_bytes > kMaxDeviceMemory) {
-    throw std::invalid_argument("locus: a device has at least 1 byte and at most 16 TiB of memory");
+    throw std::invalid_argument("a device has at least 1 byte and at most 16 TiB of memory");
   }
   for (int d = 0; d < options.devices; ++d) {
     visible_.push_back(d);
     properties_.push_back(properties_of(d, options.memory_bytes));
     memory_.push_back(std::make_unique<CachingModel>(d, options.memory_bytes));
   }
-  arena_ = std::make_unique<Arena>(options.devices, slice_bytes(options));
+  arena_ = std::make_unique<Arena>(options.devices, slice_bytes(options), kLeastSlice);
+  host_ = std::make_unique<HostGuard>(*arena_, options.host);
   streams_ = std::make_unique<Streams>(options.devices);
 }
 

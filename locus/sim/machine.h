@@ -12,6 +12,7 @@
 
 #include "locus/sim/arena.h"
 #include "locus/sim/caching_model.h"
+#include "locus/sim/host_guard.h"
 #include "locus/sim/stream.h"
 
 namespace locus::sim {
@@ -35,6 +36,7 @@ struct DeviceProperties {
 struct MachineOptions {
   int devices = 1;                                   ///< 0 to kMaxDevices
   std::size_t memory_bytes = std::size_t{80} << 30;  ///< capacity of each device
+  HostBudget host = {};                              ///< what all of them may fill of this machine's memory
 };
 
 /// "80GiB", "24 GB", "512MiB", "1.5g", "1000000": bytes; nullopt for anything else (also 0, negative, too large).
@@ -55,6 +57,7 @@ class Machine {
   const MachineOptions& options() const noexcept { return options_; }
   const DeviceProperties& properties(int device) const { return properties_.at(device); }
   Arena& arena() noexcept { return *arena_; }
+  HostGuard& host() noexcept { return *host_; }
   CachingModel& memory(int device) noexcept { return *memory_[device]; }
   Streams& streams() noexcept { return *streams_; }
 
@@ -63,6 +66,7 @@ class Machine {
   std::vector<int> visible_;
   std::vector<DeviceProperties> properties_;
   std::unique_ptr<Arena> arena_;
+  std::unique_ptr<HostGuard> host_;
   std::vector<std::unique_ptr<CachingModel>> memory_;
   std::unique_ptr<Streams> streams_;
 };

@@ -29,6 +29,8 @@ class SpanPool {
   std::vector<Run> take_dirty();
 
   std::uint32_t free_spans() const noexcept { return free_spans_; }
+  std::uint32_t begin() const noexcept { return first_; }
+  std::uint32_t end() const noexcept { return end_; }
 
  private:
   using Index = std::set<std::pair<std::uint32_t, std::uint32_t>>;  // (count, first): smallest, then lowest

@@ -10,7 +10,7 @@ import os
 import sys
 
 from locus.after_import import AfterImport
-from locus.errors import LocusError
+from locus.errors import LocusError, as_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _activate_or_exit(
 
             children.start_in_child()
     except LocusError as error:
-        sys.stderr.write(f"locus: error: {error}\n")
+        sys.stderr.write(as_line(error) + "\n")
         raise SystemExit(2) from None
 
 
@@ -83,7 +83,7 @@ def _start_from_environment() -> None:
         try:
             options = simulation.options_from_environment()
         except LocusError as error:
-            sys.stderr.write(f"locus: error: {error}\n")
+            sys.stderr.write(as_line(error) + "\n")
             sys.stderr.flush()
             os._exit(2)  # the interpreter is still starting; a SystemExit here would become a "Fatal Python error"
         if options is not None:

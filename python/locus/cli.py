@@ -9,23 +9,33 @@ import argparse
 import difflib
 import importlib
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import locus
 from locus.commands import COMMANDS
-from locus.errors import LocusError
+from locus.errors import LocusError, as_line
+from locus.output import show
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class _Parser(argparse.ArgumentParser):
     """argparse, with errors in Locus's form."""
 
     def error(self, message: str) -> NoReturn:
-        _complain(f"{message}. `{self.prog} --help` shows how.")
+        _complain(LocusError(f"{message}. `{self.prog} --help` shows how."))
         raise SystemExit(2)
 
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if message and file is sys.stdout:
+            show(message)
+        else:
+            super()._print_message(message, file)
 
-def _complain(message: str) -> None:
-    print(f"locus: error: {message}", file=sys.stderr)
+
+def _complain(error: LocusError) -> None:
+    print(as_line(error), file=sys.stderr)
 
 
 def _complain_of(unknown: list[str], command: str | None) -> int:
@@ -38,7 +48,7 @@ def _complain_of(unknown: list[str], command: str | None) -> int:
     near = difflib.get_close_matches(option, known._option_string_actions, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     name = f"locus {command}" if command else "locus"
-    _complain(f"unrecognized arguments: {' '.join(unknown)}.{meant} `{name} --help` shows how.")
+    _complain(LocusError(f"unrecognized arguments: {' '.join(unknown)}.{meant} `{name} --help` shows how."))
     return 2
 
 
@@ -71,5 +81,5 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return parsed.execute(parsed)
     except LocusError as error:
-        _complain(str(error))
+        _complain(error)
         return 2

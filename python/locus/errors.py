@@ -17,9 +17,18 @@ class NotSimulated(LocusError, NotImplementedError):
     """The program used a CUDA feature that the simulated devices don't have; the message says what to do instead."""
 
 
+class HostMemoryError(LocusError, MemoryError):
+    """This machine can't hold what the simulated devices should; the message says what is short, and the way out."""
+
+
 class LedgerError(LocusError, AssertionError):
     """A program copied or waited where it said that it would not; the message names each line."""
 
 
 class PlacementWarning(UserWarning):
     """A tensor was on the wrong device, under the policy "warn"; the message is the finding's text."""
+
+
+def as_line(error: LocusError) -> str:
+    """The one line that a command ends with. Messages of the C++ side may bring the name along."""
+    return f"locus: error: {str(error).removeprefix('locus: ')}"

@@ -25,6 +25,9 @@ RNG_VARIABLE = "LOCUS_RNG"
 OUTSIDE_VARIABLE = "LOCUS_OUTSIDE_DEVICES"
 """What CUDA_VISIBLE_DEVICES was when Locus began: that is about the real machine, a later value about this one."""
 
+HOST_MEMORY_VARIABLE = "LOCUS_HOST_MEMORY"
+"""How much of this machine's memory simulated devices may fill: a size, or "off" for not looking at it at all."""
+
 _RNG_CHOICES = ("device", "cpu")
 _MAX_BYTES = 16 << 40  # a device; the bridge's limit
 
@@ -154,6 +157,27 @@ def options_from_environment(environment: Mapping[str, str] = os.environ) -> Sim
     return check_options(devices, memory, rng)
 
 
+class HostBudget(NamedTuple):
+    """What simulated devices may take of this machine's memory."""
+
+    watched: bool
+    limit: int | None
+
+
+def host_budget(environment: Mapping[str, str] = os.environ) -> HostBudget:
+    """What LOCUS_HOST_MEMORY says; a UsageError for a value that is wrong."""
+    text = environment.get(HOST_MEMORY_VARIABLE, "").strip()
+    if text.lower() == "off":
+        return HostBudget(False, None)
+    limit = parse_bytes(text) if text else None
+    if text and limit is None:
+        raise UsageError(
+            f"{HOST_MEMORY_VARIABLE}={text!r} is not a size of memory. Use a number with a unit, "
+            'such as "16GiB", or "off", or unset it.'
+        )
+    return HostBudget(True, limit)
+
+
 def activate(options: SimulationOptions) -> None:
     """Makes `options` this process's machine. Imports PyTorch."""
     global _active
@@ -170,10 +194,11 @@ def activate(options: SimulationOptions) -> None:
         else:
             from locus._load import load_bridge
 
+            budget = host_budget()
             bridge = load_bridge()
             bridge.set_library_folders(library_folders())
             try:
-                bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu")
+                bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu", *budget)
             except RuntimeError as error:
                 raise UsageError(str(error)) from error
             from locus import surface

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <map>
 #include <random>
-#include <system_error>
 #include <vector>
 
 #include "locus/sim/arena_span.h"
+#include "locus/sim/reservation.h"
 
 namespace locus::sim {
 namespace {
@@ -168,9 +168,9 @@ TEST(Arena, SaysWhenASliceIsFull) {
 }
 
 TEST(Arena, ImpossibleReservationsThrow) {
-  EXPECT_THROW(Arena(64, std::size_t{1} << 45), std::system_error);
-  EXPECT_THROW(Arena(1, ~std::size_t{0}), std::system_error);
-  EXPECT_THROW(Arena(2, std::size_t{1} << 63), std::system_error);
+  EXPECT_THROW(Arena(64, std::size_t{1} << 45), NoAddressSpace);
+  EXPECT_THROW(Arena(1, ~std::size_t{0}), NoAddressSpace);
+  EXPECT_THROW(Arena(2, std::size_t{1} << 63), NoAddressSpace);
 }
 
 TEST(Arena, KeepsWhatItMayAndGivesBackTheRest) {

@@ -11,6 +11,7 @@ import textwrap
 
 from locus import pages
 from locus.errors import SetupError, UsageError
+from locus.output import show
 
 SUMMARY = "list the findings' codes, or show the page of one"
 
@@ -28,11 +29,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise SetupError("the findings' pages are missing from this installation of Locus. Install it again.")
     wanted = [_find(code, known) for code in arguments.codes]
     color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    text = "\n\n".join(show(page, color) for page in wanted) if wanted else _list(known, color)
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:  # `locus codes | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    text = "\n\n".join(as_text(page, color) for page in wanted) if wanted else _list(known, color)
+    show(text + "\n")
     return 0
 
 
@@ -54,7 +52,7 @@ def _list(known: dict[str, pages.Page], color: bool) -> str:
     )
 
 
-def show(page: pages.Page, color: bool = False) -> str:
+def as_text(page: pages.Page, color: bool = False) -> str:
     """A page without the marks of Markdown, wrapped; programs stay as they are."""
     text = re.sub(r"<!--.*?-->\s*", "", page.text, flags=re.DOTALL)
     shown: list[str] = []

@@ -16,6 +16,7 @@ import textwrap
 import locus
 from locus import _load, _torch_info, simulated
 from locus.errors import LocusError
+from locus.output import show
 
 SUMMARY = "show what is installed, test it, and list what is simulated"
 
@@ -68,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
     found = installed()
     found["self-test"] = self_test() if not found["problem"] else {}
     well = bool(found["self-test"].get("well"))
-    print(json.dumps({**found, "well": well}, indent=2) if arguments.json else as_text(found))
+    show((json.dumps({**found, "well": well}, indent=2) if arguments.json else as_text(found)) + "\n")
     if not well:
         raise LocusError(found["problem"] or found["self-test"]["problem"])
     return 0

@@ -9,6 +9,7 @@ import sys
 
 from locus import reports
 from locus.errors import LocusError, UsageError
+from locus.output import show
 
 SUMMARY = "show a saved JSON report, or turn it into another form"
 
@@ -35,12 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
         terminal = sys.stdout.isatty()
         color = terminal and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-        data = reports.convert(report, arguments.format, color, width, arguments.ledger)
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        show(reports.convert(report, arguments.format, color, width, arguments.ledger))
     return 0
 
 
