@@ -36,4 +36,4 @@ format:          ## formats every C++ and Python file in place
 clean:           ## removes what was built, keeps .venv
 	rm -rf build
 distclean: clean ## removes .venv too
-	rm -rf --one-file-system .venv .venv-cuda .cache
+	rm -rf --one-file-system .venv .venv-cuda* .cache

@@ -23,3 +23,11 @@ endif()
 
 # Every object that ends up in the bridge must agree on std::string, the rooms without torch too.
 add_compile_definitions(_GLIBCXX_USE_CXX11_ABI=${LOCUS_TORCH_CXX11_ABI})
+
+# The C++ runtime that PyTorch uses. Some compilers link their own into what they build; with two in one process, streams
+# that one has made are misread by the other, and numbers in messages end it.
+execute_process(COMMAND ldd ${LOCUS_TORCH_LIB_DIR}/libc10.so OUTPUT_VARIABLE torch_needs ERROR_QUIET)
+set(LOCUS_CXX_RUNTIME "")
+if(torch_needs MATCHES "libstdc\\+\\+\\.so\\.6 => (/[^ \n]+)")
+  set(LOCUS_CXX_RUNTIME ${CMAKE_MATCH_1})
+endif()

@@ -298,10 +298,11 @@ case ${1:-} in
   test-all)
     # The slow tests too, wherever tests run: all samples of PyTorch's databases, all of a real GPU's verdicts.
     export TEST_ALL=1
-    echo "make test-all: the everyday suites and the slow tests (20 minutes), then the same with"
+    echo "make test-all: the everyday suites and the slow tests (20 minutes), then"
     echo "  the HTML report in Chromium tools/test_browser.sh      root, or a Chromium that is there"
     echo "  a fresh install by pip      tools/test_install.sh      2 GB for a while"
-    echo "  a CUDA build of PyTorch     tools/test_cuda_build.sh   several GB from pip, no GPU needed"
+    echo "and verdict tables, databases, features and corpora (tools/build_suites.sh) with"
+    echo "  CUDA builds of 2.11, 2.14   tools/test_cuda_build.sh   several GB each from pip, no GPU needed"
     echo "  PyTorch 2.6, Debian trixie  tools/test_torch26.sh      root, debootstrap, 4 GB"
     echo
     left_out=
@@ -321,7 +322,9 @@ case ${1:-} in
     part "everyday suites and slow tests" tools/stages.sh test
     part "the HTML report in Chromium" tools/test_browser.sh
     part "a fresh install by pip" tools/test_install.sh
-    part "a CUDA build of PyTorch" env -u TORCH -u VENV tools/test_cuda_build.sh
+    for version in 2.11.0 2.14.1; do
+      part "a CUDA build of PyTorch $version" env -u VENV TORCH=$version tools/test_cuda_build.sh
+    done
     part "PyTorch 2.6" env -u TORCH -u VENV tools/test_torch26.sh
     [ -z "$left_out" ] || echo "locus: not done, for what is missing here: $left_out"
     [ -z "$failed" ] || { echo "locus: failed: $failed" >&2; exit 1; }

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Builds and tests Locus with a CUDA build of PyTorch, in .venv-cuda; needs no GPU and no CUDA toolkit.
+# Builds Locus with a CUDA build of PyTorch, in a .venv of its own, and runs tools/build_suites.sh there; needs no GPU and
+# no CUDA toolkit.
 # Needs: a pip configuration that offers that build, 10 GB of disk; where one is missing it ends with 77. Downloads
-# several GB: 5 to 20 minutes the first time, then those of the tests. Variables: TORCH (2.14.1), VENV (.venv-cuda),
-# PYTEST_ARGS.
+# several GB: 5 to 20 minutes the first time, then those of the tests. Variables: TORCH (2.14.1), VENV
+# (.venv-cuda-TORCH), PYTEST_ARGS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-export TORCH=${TORCH:-2.14.1} VENV=${VENV:-.venv-cuda}
+export TORCH=${TORCH:-2.14.1}
+export VENV=${VENV:-.venv-cuda-$TORCH}
 if [ ! -d "$VENV" ]; then
   echo "PyTorch $TORCH, CUDA build, into $VENV: several GB, once …"
   free=$(df --output=avail -B1G . | tail -n 1 | tr -d ' ')
@@ -22,4 +24,6 @@ if [ -z "$cuda" ]; then
   exit 77
 fi
 echo "PyTorch $TORCH, CUDA $cuda"
-exec tools/stages.sh test-python
+# A card that is there must not be seen: devices are simulated.
+# shellcheck disable=SC2086  # PYTEST_ARGS is a list of words
+CUDA_VISIBLE_DEVICES='' exec tools/build_suites.sh "$VENV/bin/python" ${PYTEST_ARGS:-}

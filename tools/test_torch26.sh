@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and tests Locus with PyTorch 2.6, the oldest supported, as Debian 13 (trixie) packages it.
+# Builds Locus with PyTorch 2.6, the oldest supported, as Debian 13 (trixie) packages it, and runs tools/build_suites.sh.
 # Needs: root, debootstrap, a Debian mirror, 4 GB of disk; without root or debootstrap it ends with 77. About 5 minutes the first time, then those of the tests.
 # Variables: LOCUS_TRIXIE (the folder, .cache/trixie), LOCUS_DEBIAN_MIRROR (debootstrap's own), PYTEST_ARGS.
 set -euo pipefail
@@ -69,4 +69,4 @@ inside sh -ec '
 inside /venv/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 
 # shellcheck disable=SC2086  # PYTEST_ARGS is a list of words
-inside sh -c 'cd /locus && exec /venv/bin/python -m pytest "$@"' pytest ${PYTEST_ARGS:-}
+inside /locus/tools/build_suites.sh /venv/bin/python ${PYTEST_ARGS:-}

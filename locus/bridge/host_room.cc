@@ -14,8 +14,8 @@
 namespace locus::bridge {
 namespace {
 
-/// locus.errors.HostMemoryError in Python. Neither a RuntimeError nor PyTorch's OutOfMemoryError: programs catch those to
-/// try a smaller batch, and would learn something about the card that is not so.
+/// locus.errors.HostMemoryError in Python. Neither a RuntimeError nor PyTorch's OutOfMemoryError: programs catch those
+/// to try a smaller batch, and would learn something about the card that is not so.
 struct HostMemoryError final : torch::PyTorchError {
   using PyTorchError::PyTorchError;
   PyObject* python_type() override {

@@ -7,8 +7,8 @@
 
 namespace locus::bridge {
 
-/// A chunk of device memory at its host address. `filled`: a kernel is about to write all of it. Raises OutOfMemoryError
-/// where the card is full, locus.errors.HostMemoryError where the host is.
+/// A chunk of device memory at its host address. `filled`: a kernel is about to write all of it. Raises
+/// OutOfMemoryError where the card is full, locus.errors.HostMemoryError where the host is.
 void* take_chunk(size_t bytes, int device, bool filled);
 
 /// Before a kernel of `device` fills a host twin; raises HostMemoryError. Ask only while machine().host().tight().

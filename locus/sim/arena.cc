@@ -1,5 +1,5 @@
-// The public face of the arena: two reservations at a constant distance, and what is known of an address in them. Handing
-// out and taking back is in arena_state.cc.
+// The public face of the arena: two reservations at a constant distance, and what is known of an address in them.
+// Handing out and taking back is in arena_state.cc.
 #include "locus/sim/arena.h"
 
 #include <algorithm>

@@ -31,8 +31,8 @@ class Arena {
     kSystem,  ///< the system does not stand for more memory (`ulimit -d`, vm.overcommit_memory)
   };
 
-  /// Reserves address space (no memory) for `devices` slices of `bytes_per_device` each; where there is less, what there
-  /// is, but no slice of less than `least` (0: `bytes_per_device`). Throws NoAddressSpace (reservation.h).
+  /// Reserves address space (no memory) for `devices` slices of `bytes_per_device` each; where there is less, what
+  /// there is, but no slice of less than `least` (0: `bytes_per_device`). Throws NoAddressSpace (reservation.h).
   Arena(int devices, std::size_t bytes_per_device, std::size_t least = 0);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -1,5 +1,5 @@
-// Private to the arena: its ranges and side tables, the free spans and size classes of each device. arena_state.cc hands
-// out and takes back; arena.cc is the public face.
+// Private to the arena: its ranges and side tables, the free spans and size classes of each device. arena_state.cc
+// hands out and takes back; arena.cc is the public face.
 #pragma once
 
 #include <atomic>

@@ -76,7 +76,8 @@ std::string host_shortage_message(int device, const HostShortage& shortage) {
   }
   if (shortage.reserve != 0) text.insert(text.size() - 1, " (" + format_bytes(shortage.reserve) + " of it kept free)");
   return text + kValuesLiveHere +
-         " Use a smaller model or batch, or a machine with more memory. (LOCUS_HOST_MEMORY=off takes this check away; the "
+         " Use a smaller model or batch, or a machine with more memory. (LOCUS_HOST_MEMORY=off takes this check away; "
+         "the "
          "kernel may then end the process without a word.)";
 }
 
@@ -89,8 +90,10 @@ std::string no_chunk_message(int device, std::size_t asked, const Arena& arena, 
   }
   text += "only " + format_bytes(arena.bytes_per_device()) + " of address space could be reserved for each device";
   const AddressRoom room = address_room();
-  if (room.limit != ~std::uint64_t{0}) text += ", because this process may have no more than " + format_bytes(room.limit);
-  return text + "." + kValuesLiveHere + " Raise the limit (`ulimit -v unlimited`), or simulate fewer devices (--devices).";
+  if (room.limit != ~std::uint64_t{0})
+    text += ", because this process may have no more than " + format_bytes(room.limit);
+  return text + "." + kValuesLiveHere +
+         " Raise the limit (`ulimit -v unlimited`), or simulate fewer devices (--devices).";
 }
 
 }  // namespace locus::sim

@@ -28,8 +28,8 @@ struct HostShortage {
   bool own_limit = false;     ///< the budget's bytes, not the machine's memory
 };
 
-/// Memory that nobody has written to costs nothing, so a tensor may be larger than the host's memory as long as no kernel
-/// fills it. Thread-safe.
+/// Memory that nobody has written to costs nothing, so a tensor may be larger than the host's memory as long as no
+/// kernel fills it. Thread-safe.
 class HostGuard {
  public:
   HostGuard(Arena& arena, HostBudget budget, HostMemory memory = HostMemory());
@@ -38,8 +38,8 @@ class HostGuard {
   /// after some growth.
   std::optional<HostShortage> admit(const void* host, std::size_t bytes, bool written) {
     if (!budget_.watched) return std::nullopt;
-    if (!tight() && arena_.fresh_bytes() - looked_at_.load(std::memory_order_relaxed) <
-                        step_.load(std::memory_order_relaxed)) {
+    if (!tight() &&
+        arena_.fresh_bytes() - looked_at_.load(std::memory_order_relaxed) < step_.load(std::memory_order_relaxed)) {
       return std::nullopt;
     }
     return look(host, bytes, written);

@@ -96,7 +96,8 @@ bool has_word(std::string_view list, std::string_view word) {
 std::string below(const std::string& group, const std::string& root) {
   if (group.find("/..") != std::string::npos) return "";
   if (root == "/") return group == "/" ? "" : group;
-  const bool inside = group.compare(0, root.size(), root) == 0 && (group.size() == root.size() || group[root.size()] == '/');
+  const bool inside =
+      group.compare(0, root.size(), root) == 0 && (group.size() == root.size() || group[root.size()] == '/');
   return inside ? group.substr(root.size()) : "";
 }
 

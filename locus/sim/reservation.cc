@@ -63,8 +63,9 @@ std::size_t affordable_slice(int devices, std::size_t wanted) {
 
 NoAddressSpace no_address_space(int devices, std::size_t least, const char* system_says) {
   const AddressRoom room = address_room();
-  const std::string needs = std::to_string(devices) + (devices == 1 ? " simulated device needs" : " simulated devices need") +
-                            " at least " + format_bytes(2 * addresses_for(devices, least)) + " of address space, ";
+  const std::string needs = std::to_string(devices) +
+                            (devices == 1 ? " simulated device needs" : " simulated devices need") + " at least " +
+                            format_bytes(2 * addresses_for(devices, least)) + " of address space, ";
   if (room.limit != ~std::uint64_t{0}) {
     return NoAddressSpace(needs + "and this process has " + format_bytes(room.left) + " left of its limit of " +
                           format_bytes(room.limit) +

@@ -7,13 +7,17 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from locus.errors import HostMemoryError, LocusError
 from simulated import simulated
+
+import locus
 
 GIB = 1 << 30
 DEADLINE = 300
 
 
-def locus(*arguments, env=None, limit=None):
+def run_locus(*arguments, env=None, limit=None):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("LOCUS_")}
     return subprocess.run(
         [sys.executable, "-m", "locus", *map(str, arguments)],
@@ -33,8 +37,6 @@ def allow(more):
 
 
 def train(device):
-    import torch
-
     model = torch.nn.Linear(64, 64).to(device)
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(2):
@@ -48,22 +50,15 @@ def train(device):
 @pytest.mark.parametrize("gibibytes,devices", [(3, 1), (3, 2), (7, 1), (7, 8), (15, 2), (15, 8)])
 @simulated(devices=None)
 def test_a_small_address_space_is_enough_to_train_in(gibibytes, devices):
-    import locus as package
-
     allow(gibibytes * GIB)
-    package.simulate(devices=devices)
+    locus.simulate(devices=devices)
     assert train(f"cuda:{devices - 1}") > 0
 
 
 @simulated(devices=None)
 def test_a_slice_that_is_used_up_is_not_the_cards_fault():
-    import torch
-
-    import locus as package
-    from locus.errors import HostMemoryError
-
     allow(3 * GIB)
-    package.simulate(devices=2, memory="80GiB")
+    locus.simulate(devices=2, memory="80GiB")
     kept = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
     try:
         torch.empty(10 << 30, dtype=torch.uint8, device="cuda")
@@ -75,7 +70,7 @@ def test_a_slice_that_is_used_up_is_not_the_cards_fault():
 
 
 def test_too_small_an_address_space_is_said_once():
-    result = locus("run", "--devices", "64", "-c", "import torch; print('ran')", limit=8 * GIB)
+    result = run_locus("run", "--devices", "64", "-c", "import torch; print('ran')", limit=8 * GIB)
     assert result.returncode == 2 and result.stdout == ""
     lines = result.stderr.splitlines()
     assert len(lines) == 1 and lines[0].startswith("locus: error: 64 simulated devices need at least ")
@@ -84,10 +79,6 @@ def test_too_small_an_address_space_is_said_once():
 
 @simulated(devices=1, env={"LOCUS_HOST_MEMORY": "300MiB"})
 def test_out_of_host_memory_is_an_error_of_its_own():
-    import torch
-
-    from locus.errors import HostMemoryError, LocusError
-
     def ones(mebibytes):
         return torch.ones(mebibytes << 20, dtype=torch.uint8, device="cuda")
 
@@ -107,10 +98,6 @@ def test_out_of_host_memory_is_an_error_of_its_own():
 
 @simulated(devices=1, env={"LOCUS_HOST_MEMORY": "200MiB"})
 def test_memory_that_nobody_fills_is_free():
-    import torch
-
-    from locus.errors import HostMemoryError
-
     big = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
     big[:10] = 7
     big[torch.tensor([5, -1], device="cuda")] = 9
@@ -127,17 +114,11 @@ def test_memory_that_nobody_fills_is_free():
 
 @simulated(devices=1, env={"LOCUS_HOST_MEMORY": "off"})
 def test_the_look_at_the_host_can_be_switched_off():
-    import torch
-
     assert torch.ones(64 << 20, dtype=torch.uint8, device="cuda").max().item() == 1
 
 
 @simulated(devices=1, env={"LOCUS_HOST_MEMORY": "100MiB"})
 def test_in_backward_too():
-    import torch
-
-    from locus.errors import HostMemoryError
-
     x = torch.ones(8 << 20, device="cuda", requires_grad=True)
     y = (x * 2).sum()
     held = torch.ones(40 << 20, dtype=torch.uint8, device="cuda")
@@ -156,14 +137,14 @@ def test_a_check_ends_with_what_it_found(tmp_path):
         "kept = [torch.ones(64 << 20, dtype=torch.uint8, device='cuda') for _ in range(10)]\n"
         "print('never')\n"
     )
-    result = locus("check", path, env={"LOCUS_HOST_MEMORY": "200MiB"})
+    result = run_locus("check", path, env={"LOCUS_HOST_MEMORY": "200MiB"})
     assert result.returncode == 1 and "never" not in result.stdout
     assert "LOC" in result.stdout + result.stderr and "HostMemoryError: the host is out of memory" in result.stderr
     assert "no placement mistakes" not in result.stdout
 
 
 def test_a_wrong_size_is_refused():
-    result = locus("run", "-c", "import torch", env={"LOCUS_HOST_MEMORY": "12parsecs"})
+    result = run_locus("run", "-c", "import torch", env={"LOCUS_HOST_MEMORY": "12parsecs"})
     assert result.returncode == 2 and "LOCUS_HOST_MEMORY='12parsecs'" in result.stderr and "off" in result.stderr
 
 

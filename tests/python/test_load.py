@@ -4,6 +4,7 @@ import ast
 import importlib.metadata
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -160,3 +161,13 @@ def test_a_process_without_pytorch_pays_next_to_nothing():
     loaded = set(ast.literal_eval(done.stdout))
     assert {"locus", "locus._startup", "locus.errors"} <= loaded and done.stderr == "", done
     assert not loaded & {"locus.simulation", "locus.children", "torch"}, loaded
+
+
+def test_the_bridge_has_no_cpp_runtime_of_its_own():
+    """Two of them in one process misread each other's streams: numbers in messages are lost, or end it."""
+    if shutil.which("readelf") is None:
+        pytest.skip("needs readelf")
+    needed = subprocess.run(
+        ["readelf", "-d", str(_load.find_bridge())], capture_output=True, text=True, check=True
+    ).stdout
+    assert "[libstdc++.so.6]" in needed

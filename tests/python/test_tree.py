@@ -6,7 +6,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = {".git", ".venv", ".venv-cuda", ".cache", "build", "dist", "__pycache__", ".pytest_cache", ".ruff_cache"}
+SKIPPED = {".git", ".cache", "build", "dist", "__pycache__", ".pytest_cache", ".ruff_cache"}
 
 # In pieces, so that this file names none of them.
 HOSTS = [
@@ -31,7 +31,7 @@ def files():
     except (OSError, subprocess.CalledProcessError):
         found = []
         for folder, folders, names in os.walk(ROOT):
-            folders[:] = [name for name in folders if name not in SKIPPED]
+            folders[:] = [name for name in folders if name not in SKIPPED and not name.startswith(".venv")]
             found += [pathlib.Path(folder) / name for name in names]
         return found
 

@@ -47,13 +47,15 @@ class Tree {
     file("proc/self/cgroup", "0::" + group + "\n");
     return file("proc/self/mountinfo",
                 "21 1 8:1 / / rw - ext4 /dev/sda rw\n"
-                "30 21 0:26 " + root + " /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+                "30 21 0:26 " +
+                    root + " /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
   }
   Tree& limit(const std::string& group, const std::string& most, std::uint64_t now, std::uint64_t cached = 0) {
     const std::string folder = "sys/fs/cgroup" + group;
     file(folder + "/memory.max", most + "\n");
     file(folder + "/memory.current", std::to_string(now) + "\n");
-    return file(folder + "/memory.stat", "anon 1\nfile 7\ninactive_file " + std::to_string(cached) + "\nactive_file 0\n");
+    return file(folder + "/memory.stat",
+                "anon 1\nfile 7\ninactive_file " + std::to_string(cached) + "\nactive_file 0\n");
   }
   HostRoom room() const { return HostMemory(root_.string()).room(); }
   std::string path() const { return root_.string(); }
