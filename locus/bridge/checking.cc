@@ -11,6 +11,7 @@
 #include "locus/bridge/module.h"
 #include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/shared_counters.h"
 #include "locus/bridge/typed_door.h"
 #include "locus/bridge/watch.h"
 
@@ -195,6 +196,7 @@ void define_check(py::module_& m) {
     publish_counters();
     return steps;
   });
+  m.def("device_used", [] { return g_device_used.load(); });
   m.def("share_counters", [](uintptr_t address) { share_counters(reinterpret_cast<SharedCounters*>(address)); });
   m.def("steps", [] { return g_steps.load(); });
   m.def("reset_steps", [] { g_steps.store(0); });

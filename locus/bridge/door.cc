@@ -33,8 +33,6 @@ using engine::OriginId;
 using engine::Placement;
 using torch::jit::Stack;
 
-std::atomic<SharedCounters*> g_shared{nullptr};
-
 /// Same line, same operator, same operands odd for the same reason: the same mistake.
 uint64_t key_of(const Call& call, const Violation& violation, engine::SiteId site) {
   uint64_t key = engine::mix((uint64_t{site} << 20) ^ call.plan.number);
@@ -353,15 +351,6 @@ void install_door() {
 void check_host_read(const std::string& op, const Tensor& t, int argument) {
   if (policy() == Policy::kRaise || policy() == Policy::kMove) return;
   if (const std::optional<int> device = take_pending(t)) report_early_read(op, t, argument, *device);
-}
-
-void share_counters(SharedCounters* place) { g_shared.store(place); }
-
-void publish_counters() {
-  if (SharedCounters* place = g_shared.load(std::memory_order_relaxed)) {
-    place->steps.store(static_cast<uint64_t>(steps_made()), std::memory_order_relaxed);
-    place->calls.store(g_calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  }
 }
 
 uint64_t calls_seen() { return g_calls.load(); }

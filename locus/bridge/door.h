@@ -26,13 +26,6 @@ void report_and_move(const Call& call, const Violation& violation, const std::ex
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
 void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);
 
-/// Where another process reads how far the program is.
-struct SharedCounters {
-  std::atomic<uint64_t> steps, calls;
-};
-void share_counters(SharedCounters* place);
-void publish_counters();
-
 /// Operator calls that the door has seen.
 uint64_t calls_seen();
 

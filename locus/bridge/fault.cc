@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "locus/bridge/origins.h"
+#include "locus/bridge/shared_counters.h"
 #include "locus/bridge/state.h"
 
 namespace locus::bridge {
@@ -100,6 +101,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
+  note_fatal_signal(signal);
   const int error = errno;
   const auto self = static_cast<pid_t>(syscall(SYS_gettid));
   pid_t speaker = 0;

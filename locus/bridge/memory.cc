@@ -14,6 +14,7 @@
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/shared_counters.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
@@ -55,6 +56,7 @@ void release_any(void* pointer) {
 }
 
 c10::DataPtr allocate_chunk(size_t bytes, int device, bool filled = false) {
+  note_device_use();
   if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
   void* host = take_chunk(bytes, device, filled);
   return {host, host, &release_chunk, c10::Device(c10::kCPU)};

@@ -4,6 +4,7 @@
 #include "locus/bridge/door.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/shared_counters.h"
 
 namespace locus::bridge {
 namespace {

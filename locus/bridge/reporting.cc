@@ -13,6 +13,8 @@
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
 #include "locus/engine/merge.h"
+#include "locus/engine/verdict.h"
+#include "locus/report/closing.h"
 #include "locus/report/html.h"
 #include "locus/report/json.h"
 #include "locus/report/sarif.h"
@@ -95,7 +97,7 @@ py::bytes convert_report(const std::string& json, const std::string& form, int w
                          const std::string& directory, const std::string& root) {
   engine::Report report;
   try {
-    report = report::parse_report(json);
+    report = report::read_report(json);
   } catch (const engine::FormatError& error) {
     throw py::value_error(error.what());
   }
@@ -117,12 +119,19 @@ py::bytes convert_report(const std::string& json, const std::string& form, int w
 py::bytes compare_reports(const std::string& now, const std::string& before, const std::string& file) {
   engine::Report report = report::parse_report(now), old;
   try {
-    old = report::parse_report(before);
+    old = report::read_report(before);
   } catch (const engine::FormatError& error) {
     throw py::value_error(error.what());
   }
   report.baseline = engine::compare(old, report, file);
   return report::render_json(report);
+}
+
+/// What a report comes to: (verdict, whether the program finished, the exit status of the check, the sentence).
+py::tuple judge_report(const std::string& json, bool all_fixed) {
+  const engine::Report report = report::parse_report(json);
+  return py::make_tuple(std::string(engine::to_string(engine::judge(report))), engine::is_finished(report.program),
+                        engine::exit_status(report, all_fixed), report::verdict_words(report));
 }
 
 }  // namespace
@@ -164,6 +173,7 @@ void define_reporting(py::module_& m) {
   m.def("render_json", [](const std::string& frame) { return py::bytes(report::render_json(make_report(frame))); });
   m.def("convert_report", &convert_report);
   m.def("compare_reports", &compare_reports);
+  m.def("judge_report", &judge_report, py::arg("report"), py::arg("all_fixed") = false);
   m.def("codes", [] {
     py::list all;
     for (const auto& code : engine::all_codes()) {

@@ -245,6 +245,11 @@ struct Program {
   std::vector<std::string> devices;
   std::string torch;
   std::string locus;
+  /// What ended it before its end: a signal ("SIGTERM") or an exception ("ValueError"); empty: nothing.
+  std::string ended_by = {};
+  bool on_device = true;        ///< anything ran on a CUDA device; reports of old do not say
+  std::string incomplete = {};  ///< why the check did not see all that it should have; empty: it did
+  bool allow_empty = false;     ///< a program without a single operator is as it should be
   bool operator==(const Program&) const = default;
 };
 

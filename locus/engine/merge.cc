@@ -54,6 +54,8 @@ void merge_into(Report& whole, const Report& part) {
       [](std::string&, const std::string&) {});
   whole.program.steps = std::max(whole.program.steps, part.program.steps);
   whole.program.ops += part.program.ops;
+  whole.program.on_device = whole.program.on_device || part.program.on_device;
+  if (whole.program.incomplete.empty()) whole.program.incomplete = part.program.incomplete;
   whole.program.ranks = std::max(whole.program.ranks, part.program.ranks);
   if (whole.program.devices.empty()) whole.program.devices = part.program.devices;
 }

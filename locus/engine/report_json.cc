@@ -7,6 +7,7 @@
 #include "locus/engine/finding.h"
 #include "locus/engine/json_fields.h"
 #include "locus/engine/utf8.h"
+#include "locus/engine/verdict.h"
 
 namespace locus::engine {
 
@@ -122,7 +123,9 @@ void to_json(Json& json, const Model& model) {
 void from_json(const Json& json, Program& program) {
   const Fields fields(json, "a program");
   fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
-      "ranks", program.ranks)("seconds", program.seconds)("torch", program.torch)("locus", program.locus);
+      "ranks", program.ranks)("seconds", program.seconds)("torch", program.torch)("locus", program.locus)(
+      "ended_by", program.ended_by)("on_device", program.on_device)("incomplete", program.incomplete)(
+      "allow_empty", program.allow_empty);
   if (const auto exit = json.find("exit"); exit != json.end() && exit->is_string()) {
     program.exit = 1;  // as the interpreter does with sys.exit("words")
   } else {
@@ -143,8 +146,12 @@ void to_json(Json& json, const Program& program) {
   json["script"] = program.script;
   json["argv"] = list(program.argv);
   json["exit"] = program.exit;
+  json["ended_by"] = program.ended_by;
   json["steps"] = program.steps;
   json["ops"] = program.ops;
+  json["on_device"] = program.on_device;
+  json["incomplete"] = program.incomplete;
+  json["allow_empty"] = program.allow_empty;
   json["ranks"] = program.ranks;
   json["seconds"] = program.seconds;
   json["devices"] = list(program.devices);
@@ -180,6 +187,9 @@ void from_json(const Json& json, Report& report) {
 void to_json(Json& json, const Report& report) {
   json = Json::object();
   json["version"] = report.version;
+  // Follows from the rest: written for readers, never read back.
+  json["verdict"] = {
+      {"is", to_string(judge(report))}, {"finished", is_finished(report.program)}, {"exit", exit_status(report)}};
   json["findings"] = list(report.findings);
   json["transfers"] = list(report.transfers);
   json["syncs"] = list(report.syncs);

@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <system_error>
 
+#include "locus/engine/verdict.h"
+#include "locus/report/closing.h"
 #include "locus/report/html_parts.h"
 #include "locus/report/screen.h"
 #include "locus/version.h"
@@ -20,31 +23,25 @@ namespace {
 
 constexpr std::size_t kMaxNotes = 50;
 
+std::string_view class_of(const Report& report) {
+  switch (judge(report)) {
+    case engine::Verdict::kFindings:
+      return std::any_of(report.findings.begin(), report.findings.end(),
+                         [](const auto& finding) { return finding.severity == Severity::kError; })
+                 ? "error"
+                 : "warning";
+    default:
+      return engine::is_conclusive(report) ? "ok" : "warning";
+  }
+}
+
 std::string verdict(const Report& report) {
-  const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
-                                    [](const auto& finding) { return finding.severity == Severity::kError; });
-  const auto warnings = static_cast<std::int64_t>(report.findings.size()) - errors;
-  const std::string aside =
-      report.ignored.empty() ? ""
-                             : fmt::format(", {} ignored", grouped(static_cast<std::int64_t>(report.ignored.size())));
-  if (report.baseline) {
-    const auto fresh = static_cast<std::int64_t>(report.baseline->new_ids.size());
-    const auto lines = static_cast<std::int64_t>(report.baseline->more.size());
-    std::string words = fresh > 0 ? counted(fresh, "new placement mistake") : "No new placement mistakes";
-    if (lines > 0) words += lines == 1 ? ", 1 line costs more" : fmt::format(", {} lines cost more", grouped(lines));
-    return fmt::format("<p class=\"verdict {}\">{} <small>since {}: {} known, {} gone{}</small></p>",
-                       report.baseline->is_worse() ? "error" : "ok", words, html_words(report.baseline->file, 80),
-                       grouped(report.baseline->known),
-                       grouped(static_cast<std::int64_t>(report.baseline->gone.size())), aside);
-  }
-  if (report.findings.empty()) {
-    const std::string small = aside.empty() ? "" : " <small>" + aside.substr(2) + "</small>";
-    return "<p class=\"verdict ok\">No placement mistakes" + small + "</p>";
-  }
-  std::string kinds = errors > 0 ? counted(errors, "error") : "";
-  if (warnings > 0) kinds += (kinds.empty() ? "" : ", ") + counted(warnings, "warning");
-  return fmt::format("<p class=\"verdict {}\">{} <small>{}</small></p>", errors > 0 ? "error" : "warning",
-                     counted(static_cast<std::int64_t>(report.findings.size()), "placement mistake"), kinds + aside);
+  Headline words = headline(report);
+  words.what.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(words.what.front())));
+  const std::size_t text = words.rest.find_first_not_of(",: ");  // type sets it apart here
+  const std::string small =
+      text == words.rest.npos ? "" : " <small>" + html_words(words.rest.substr(text), 400) + "</small>";
+  return fmt::format("<p class=\"verdict {}\">{}{}</p>", class_of(report), html_words(words.what, 200), small);
 }
 
 void fact(std::string& out, std::string_view name, const std::string& value) {
@@ -52,16 +49,13 @@ void fact(std::string& out, std::string_view name, const std::string& value) {
 }
 
 std::string facts(const Report& report) {
-  std::int64_t transfers = 0, bytes = 0, syncs = 0;
-  for (const auto& each : report.transfers)
-    transfers = add_up(transfers, each.count), bytes = add_up(bytes, each.bytes);
-  for (const auto& each : report.syncs) syncs = add_up(syncs, each.count);
+  const Totals totals = totals_of(report);
   std::string out = "<dl class=facts>";
   if (report.program.steps > 0) fact(out, "steps", grouped(report.program.steps));
   if (report.program.ranks > 0) fact(out, "ranks", grouped(report.program.ranks));
   fact(out, "operators checked", grouped(report.program.ops));
-  fact(out, "transfers", fmt::format("{} <small>{}</small>", grouped(transfers), bytes_text(bytes)));
-  fact(out, "synchronisations", grouped(syncs));
+  fact(out, "transfers", fmt::format("{} <small>{}</small>", grouped(totals.transfers), bytes_text(totals.bytes)));
+  fact(out, "synchronisations", grouped(totals.syncs));
   std::string peaks;
   for (std::size_t i = 0; i < report.memory.size() && i < 4; ++i) {
     peaks += fmt::format("<span class=peakof>{} {}</span>", device_chip(report.memory[i].device),
@@ -74,9 +68,6 @@ std::string facts(const Report& report) {
 
 std::string notes(const Report& report) {
   std::string out;
-  if (report.program.exit != 0) {
-    out += fmt::format("<p class=note><b>Note</b> the program ended with exit status {}</p>\n", report.program.exit);
-  }
   for (std::size_t i = 0; i < report.notes.size() && i < kMaxNotes; ++i) {
     out += "<p class=note><b>Note</b> " + html_prose(report.notes[i]) + "</p>\n";
   }

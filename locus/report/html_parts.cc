@@ -122,12 +122,6 @@ std::string html_file_line(std::string_view file, int line, std::string_view dir
   return located(whole.substr(whole.rfind('/') + 1), file);  // npos + 1 is 0: no folder
 }
 
-std::int64_t add_up(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return a < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
-}
-
 std::string percent(double part, double whole) {
   const double share = whole > 0 && part > 0 ? std::min(100.0, 100.0 * part / whole) : 0;
   return fmt::format("{:.4g}%", std::isfinite(share) ? share : 0);

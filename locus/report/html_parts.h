@@ -77,8 +77,6 @@ std::vector<T> by_weight(const std::vector<T>& entries, Same same, Merge merge, 
   return merged;
 }
 
-/// Sums without overflow: a report may say anything.
-std::int64_t add_up(std::int64_t a, std::int64_t b);
 
 // The sections of the page; each is empty when it has nothing to show.
 std::string html_findings(const engine::Report& report, std::string_view directory);

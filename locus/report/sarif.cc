@@ -10,6 +10,8 @@
 
 #include "locus/engine/adoption.h"
 #include "locus/engine/utf8.h"
+#include "locus/engine/verdict.h"
+#include "locus/report/closing.h"
 #include "locus/report/phrase.h"
 #include "locus/report/screen.h"
 #include "locus/version.h"
@@ -109,17 +111,16 @@ class Run {
       notices.push_back({{"level", "note"}, {"message", text_of(clean(note))}});
     }
     const std::string root = root_.string();
-    Json run = {
-        {"tool",
-         {{"driver",
-           {{"name", "Locus"},
-            {"fullName", "Locus, device placement for PyTorch"},
-            {"version", clean(version)},
-            {"rules", rules()}}}}},
-        {"invocations", Json::array({{{"executionSuccessful", true}, {"toolExecutionNotifications", notices}}})},
-        {"originalUriBaseIds", {{kBase, {{"uri", "file://" + encoded(root) + (root == "/" ? "" : "/")}}}}},
-        {"columnKind", "unicodeCodePoints"},
-        {"results", std::move(results)}};
+    Json run = {{"tool",
+                 {{"driver",
+                   {{"name", "Locus"},
+                    {"fullName", "Locus, device placement for PyTorch"},
+                    {"version", clean(version)},
+                    {"rules", rules()}}}}},
+                {"invocations", Json::array({invocation(std::move(notices))})},
+                {"originalUriBaseIds", {{kBase, {{"uri", "file://" + encoded(root) + (root == "/" ? "" : "/")}}}}},
+                {"columnKind", "unicodeCodePoints"},
+                {"results", std::move(results)}};
     // Several programs of one repository are several analyses to a code host.
     if (!report_.program.script.empty()) {
       run["automationDetails"] = {{"id", "locus/" + clean(relative(report_.program.script).first) + "/"}};
@@ -128,6 +129,18 @@ class Run {
   }
 
  private:
+  /// Whether the program came to its end and was looked at; where not, the verdict says what is missing.
+  Json invocation(Json notices) const {
+    const bool conclusive = engine::is_conclusive(report_);
+    if (!conclusive) notices.push_back({{"level", "warning"}, {"message", text_of(verdict_words(report_))}});
+    Json invocation = {{"executionSuccessful", conclusive}, {"exitCode", report_.program.exit}};
+    if (const std::string words = ending_words(report_.program); !words.empty()) {
+      invocation["exitCodeDescription"] = "the program " + words;
+    }
+    invocation["toolExecutionNotifications"] = std::move(notices);
+    return invocation;
+  }
+
   /// The path below the root and true, or the whole path and false.
   std::pair<std::string, bool> relative(std::string_view file) const {
     const fs::path whole = (directory_ / fs::path(file)).lexically_normal();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "locus/engine/utf8.h"
 
@@ -169,6 +170,12 @@ std::string padded(std::string_view text, int room) {
   std::string out(text);
   out.append(static_cast<std::size_t>(std::max(0, room - width_of(text))), ' ');
   return out;
+}
+
+std::int64_t add_up(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
 }
 
 std::string grouped(std::int64_t number) {

@@ -51,6 +51,9 @@ std::string shorten(std::string_view clean_text, int room);
 /// Padded with spaces on the right to `room` columns.
 std::string padded(std::string_view clean_text, int room);
 
+/// A sum without overflow: a report may say anything.
+std::int64_t add_up(std::int64_t a, std::int64_t b);
+
 /// "1,204".
 std::string grouped(std::int64_t number);
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 
 #include "locus/engine/adoption.h"
+#include "locus/report/closing.h"
 #include "locus/report/phrase.h"
 #include "locus/report/screen.h"
 #include "locus/report/snippet.h"
@@ -17,11 +17,8 @@
 namespace locus::report {
 
 using engine::Report;
-using engine::Severity;
 
 namespace {
-
-constexpr std::string_view kNoBreak = "\u00a0";
 
 /// `head` once, then `body` wrapped behind it; a no-break space is a space that no line ends at.
 std::string hanging(std::string_view head, std::string_view body, const TextOptions& options, Tone tone) {
@@ -135,12 +132,6 @@ std::string not_run(const Report& report, const TextOptions& options) {
   return hanging("note: ", words, options, Tone::kBold);
 }
 
-/// Sums without overflow: a report may say anything.
-std::int64_t add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
-}
-
 /// What is worse than in the baseline, beside the findings, and what is gone.
 std::string baseline(const Report& report, const TextOptions& options) {
   if (!report.baseline) return {};
@@ -162,18 +153,6 @@ std::string baseline(const Report& report, const TextOptions& options) {
   return out;
 }
 
-/// The closing words of a run that is compared with an earlier one.
-std::string compared_text(const engine::Comparison& comparison) {
-  const auto fresh = static_cast<std::int64_t>(comparison.new_ids.size());
-  std::string words = fresh > 0 ? counted(fresh, "new finding") : std::string("no new findings");
-  if (!comparison.more.empty()) {
-    const std::size_t lines = comparison.more.size();
-    words += lines == 1 ? std::string(", 1 line costs more") : fmt::format(", {} lines cost more", lines);
-  }
-  return words +
-         fmt::format(" since {} ({} known, {} gone)", clean(comparison.file), comparison.known, comparison.gone.size());
-}
-
 TextOptions settled(const TextOptions& options) {
   TextOptions settled = options;
   std::error_code ignored;
@@ -184,43 +163,7 @@ TextOptions settled(const TextOptions& options) {
 }  // namespace
 
 std::string render_summary(const Report& report, const TextOptions& options) {
-  std::int64_t transfers = 0, bytes = 0, syncs = 0;
-  for (const engine::Transfer& each : report.transfers) {
-    transfers = add(transfers, each.count);
-    bytes = add(bytes, each.bytes);
-  }
-  for (const engine::Sync& each : report.syncs) syncs = add(syncs, each.count);
-  const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
-                                    [](const auto& finding) { return finding.severity == Severity::kError; });
-  const auto warnings = static_cast<std::int64_t>(report.findings.size()) - errors;
-  const engine::Program& program = report.program;
-  std::string steps = program.steps > 0 ? " in " + counted(program.steps, "step") : "";
-  if (program.ranks > 0) steps += " on " + counted(program.ranks, "rank");
-  const std::string seconds = fmt::format("{:.1f}{}s", program.seconds, kNoBreak);
-
-  std::string size = bytes_text(bytes);
-  size.replace(size.find(' '), 1, kNoBreak);
-
-  const auto set_aside = static_cast<std::int64_t>(report.ignored.size());
-  const std::string ignored = set_aside > 0 ? fmt::format(", {} ignored", set_aside) : "";
-  std::string words;
-  if (report.baseline) {
-    words = fmt::format("{}{}{}; {} checked; {}", compared_text(*report.baseline), ignored, steps,
-                        counted(program.ops, "op"), seconds);
-    return hanging("locus: ", words, options, Tone::kBold);
-  }
-  if (report.findings.empty()) {
-    words = fmt::format("no placement mistakes{}{} ({} checked, {}, {})", steps, ignored, counted(program.ops, "op"),
-                        counted(transfers, "transfer"), seconds);
-    return hanging("locus: ", words, options, Tone::kBold);
-  }
-  std::string kinds = errors > 0 ? counted(errors, "error") : "";
-  if (warnings > 0) kinds += (kinds.empty() ? "" : ", ") + counted(warnings, "warning");
-  words = fmt::format("{} ({}){}{}, {} checked; {} ({}), {}; {}",
-                      counted(static_cast<std::int64_t>(report.findings.size()), "finding"), kinds, ignored, steps,
-                      counted(program.ops, "op"), counted(transfers, "transfer"), size,
-                      counted(syncs, "synchronisation"), seconds);
-  return hanging("locus: ", words, options, Tone::kBold);
+  return hanging("locus: ", closing_words(report), options, Tone::kBold);
 }
 
 std::string render_text(const Report& report, const TextOptions& asked) {
@@ -232,10 +175,6 @@ std::string render_text(const Report& report, const TextOptions& asked) {
   if (options.ledger) out += ledger(report, options);
   out += baseline(report, options) + not_run(report, options);
   for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
-  if (report.program.exit != 0) {
-    const std::string words = fmt::format("the program ended with exit status {}", report.program.exit);
-    out += hanging("note: ", words, options, Tone::kBold);
-  }
   return out + render_summary(report, options);
 }
 

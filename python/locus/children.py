@@ -17,14 +17,18 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from locus import scratch, uncaught
+from locus import progress, scratch, uncaught
 from locus.companion import Companion
 
 FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
 STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
 
+_COUNTERS = ".counters"  # the ending of the files of locus.progress
+
 _session: Any = None
+_page: progress.Page | None = None
 _is_child = _is_fork = _has_ended = False
+_used_before_fork = False
 _watchers: list[Callable[[Any], None]] = []
 
 
@@ -77,6 +81,7 @@ def start_in_child() -> None:
     limit = os.environ.get(STEPS_VARIABLE, "")
     session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
     session.start()
+    _count_in_file(session)
     session.coverage.begin_in_child(folder(), forked=False)
     follow(session)
     atexit.register(write_own)
@@ -84,6 +89,13 @@ def start_in_child() -> None:
         from multiprocessing import util
 
         util.Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
+
+
+def _count_in_file(session: Any) -> None:
+    """What a child has done is known when it is killed, too."""
+    global _page
+    _page = progress.Page(os.path.join(folder(), f"{os.getpid()}{_COUNTERS}"))
+    session.bridge.share_counters(_page.address())
 
 
 def begin(session: Any, path: str) -> None:
@@ -130,12 +142,14 @@ def _has_forked() -> None:
 
 def _forked() -> None:
     """A forked child starts with the parent's findings, which are not its own."""
-    global _is_child, _is_fork, _has_ended
+    global _is_child, _is_fork, _has_ended, _used_before_fork
     if _session is None or _session.bridge is None or not os.path.isdir(folder()):
         return
     _is_child, _is_fork, _has_ended = True, True, False
     _session.bridge.clear_findings()
     uncaught.forget()
+    _session.begin_counting()
+    _used_before_fork = _session.uses_device()
     _session.coverage.begin_in_child(folder(), forked=True)
     with contextlib.suppress(Exception):
         from multiprocessing import util
@@ -171,20 +185,33 @@ def _write_own(final: bool) -> None:
 
         if final:
             _session.coverage.leave_word(path)
-        if _is_fork and not _session.finding_count() and not ranks.world():
+        uses_device = _session.uses_device() and not _used_before_fork
+        if _is_fork and not _session.finding_count() and not ranks.world() and not uses_device:
             return  # a worker that did nothing of note
-        report = json.loads(_session.json(0, finished=False)) if final else _session.so_far()
+        report = _session.so_far()
         ranks.sign(report)
         ranks.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
         if _is_fork:  # counted by the parent already, up to the fork
             report.update(transfers=[], syncs=[], memory={})
-            report["program"].update(ops=0, steps=0)
+            report["program"].update(steps=0)
         scratch.write(os.path.join(path, f"{os.getpid()}.json"), json.dumps(report))
     except Exception as error:
         with contextlib.suppress(Exception):
             from locus import facts
 
             facts.note_fault("report of a child process", error)
+
+
+def _of_killed(path: str) -> list[str]:
+    """Reports, of counts alone, for the children that were ended before they had written one."""
+    found = []
+    for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
+        pid = name.removesuffix(_COUNTERS)
+        if pid != name and not os.path.exists(os.path.join(path, f"{pid}.json")):
+            counts = progress.read_file(os.path.join(path, name))
+            program = {"ops": counts.ops, "steps": counts.steps, "on_device": bool(counts.on_device)}
+            found.append(json.dumps({"version": 1, "findings": [], "program": program}))
+    return found
 
 
 def reports(path: str) -> list[str]:
@@ -245,9 +272,17 @@ def _is_alive(pid: str) -> bool:
     return True
 
 
+def join(bridge: Any, report: dict[str, Any], path: str) -> bytes:
+    """A report that was written for another process, and those of its children in a folder, as one."""
+    program = {"on_device": report["program"]["on_device"]}
+    bridge.take_in(json.dumps({"version": report["version"], "findings": report["findings"], "program": program}))
+    take_in(bridge, path)
+    return bridge.render_json(json.dumps({**report, "findings": []}))
+
+
 def take_in(bridge: Any, path: str) -> int:
     """Takes the reports of all children into this process's own; how many there were."""
     texts = reports(path)
-    for text in texts:
+    for text in [*texts, *_of_killed(path)]:
         bridge.take_in(text)
     return len(texts)

@@ -9,22 +9,17 @@ program leaves its folder behind; that is all.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import mmap
 import os
 import select
 import shutil
 import signal
-import struct
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from locus import scratch
+from locus import progress, scratch
 
-_SIZE = 4096
-_COUNTERS = struct.Struct("=QQQ")  # steps, operator calls, findings; the bridge writes the first two
 _QUIET = 1.0  # seconds before the line shows
 _EVERY = 0.5
 _QUIETLY, _LEAVE = b"!", b"."
@@ -36,7 +31,7 @@ class Companion:
     def __init__(self, folder: str, show: bool = False, last_words: Callable[[], None] | None = None):
         """`folder` is gone when the program is; `last_words` is called there when the program was killed."""
         self._folder, self._last_words, self._show = folder, last_words, show
-        self._page: mmap.mmap | None = None
+        self.page = progress.Page()
         self._tell = self._told = -1
         self._has_ended = False
         self._pipes: list[tuple[int, int]] = []
@@ -44,7 +39,6 @@ class Companion:
     def start(self) -> None:
         """Starts the process, before the program runs."""
         with contextlib.suppress(OSError, AttributeError):  # no fork, no pidfd: no companion
-            self._page = mmap.mmap(-1, _SIZE)
             program = os.pidfd_open(os.getpid())
             hear, self._tell = os.pipe()
             self._told, answer = os.pipe()
@@ -58,15 +52,6 @@ class Companion:
             os.waitpid(child, 0)
             self._pipes = _identities(self._tell, self._told)
             os.register_at_fork(after_in_child=self._close_in_child)
-
-    def counters(self) -> int:
-        """The address that the bridge may write its counters to; 0: there is none."""
-        return ctypes.addressof(ctypes.c_char.from_buffer(self._page)) if self._page is not None else 0
-
-    def count_findings(self, count: int) -> None:
-        """Says how many have been found."""
-        if self._page is not None:
-            struct.pack_into("=Q", self._page, 16, count)
 
     def end(self) -> None:
         """The program is about to say its last words itself; returns when the line has gone."""
@@ -123,7 +108,7 @@ class Companion:
             if ready:
                 break
             if line is not None and time.monotonic() - began >= _QUIET:
-                line.draw(_words(*_COUNTERS.unpack_from(self._page), time.monotonic() - began))
+                line.draw(_words(self.page.read(), time.monotonic() - began))
         if line is not None:
             line.erase()
         word = _next_word(program, hear)
@@ -153,7 +138,8 @@ def _next_word(program: int, hear: int) -> bytes:
     return word
 
 
-def _words(steps: int, ops: int, findings: int, seconds: float) -> str:
+def _words(now: progress.Counters, seconds: float) -> str:
+    steps, ops, findings = now.steps, now.ops, now.findings
     found = f"{findings:,} finding{'' if findings == 1 else 's'}"
     return f"locus: {steps:,} step{'' if steps == 1 else 's'}, {ops:,} ops, {found}, {seconds:.0f} s"
 

@@ -17,23 +17,53 @@ from typing import Any
 
 from locus import scratch
 from locus.companion import Companion, wants_line
+from locus.runner import End
 
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C ends what is done in here, and only that."""
-    before: Any = None
-    with contextlib.suppress(ValueError):
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        with contextlib.suppress(ValueError, TypeError):
-            signal.signal(signal.SIGINT, before)
+class Interrupted(BaseException):
+    """Somebody wants the end of what can be left out."""
+
+
+class Patience:
+    """While a report is made, Ctrl-C and SIGTERM wait: a second one must not cost the report. What can be left out
+    (trying the fixes) is left out then."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self._before: dict[int, Any] = {}
+        self._interruptible = False
+
+    def __enter__(self) -> Patience:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # somebody wants it so: nohup, a shell's background job
+            with contextlib.suppress(ValueError, OSError):  # not the main thread
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            with contextlib.suppress(ValueError, OSError, TypeError):
+                signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """A signal ends what is done in here, and only that."""
+        self._interruptible = True
+        try:
+            yield
+        except Interrupted:
+            pass
+        finally:
+            self._interruptible = False
+
+    def _hear(self, number: int, frame: Any) -> None:
+        self.came.append(number)
+        if self._interruptible:
+            self._interruptible = False
+            raise Interrupted
 
 
 def _keep_out_of_children(handler: Callable[[int, Any], None]) -> None:
@@ -98,14 +128,22 @@ def to_stderr(data: bytes) -> None:
 
 
 class Ending:
-    """Sees to it that the report of a session is made exactly once. `make` gives it for an exit code, finished or
-    so far; `publish` writes it and gives the exit code of the check. `folder` is of locus.scratch, and goes with it."""
+    """Sees to it that the report of a session is made exactly once. `make` gives it for an end of the program, whole or
+    so far; `publish` writes it and gives the exit code of the check; `revive` makes a whole report of one so far, in
+    another process. `folder` is of locus.scratch, and goes with it."""
 
-    def __init__(self, make: Callable[[int, bool], bytes], publish: Callable[[bytes, int], int], folder: str):
-        self._make, self._publish, self._folder = make, publish, folder
+    def __init__(
+        self,
+        make: Callable[[End, bool], bytes],
+        publish: Callable[[bytes, Patience], int],
+        revive: Callable[[dict[str, Any]], bytes],
+        folder: str,
+    ):
+        self._make, self._publish, self._revive, self._folder = make, publish, revive, folder
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._done = False
+        self._began = time.monotonic()
         self._noted = self._note_took = 0.0
         self._notes = os.path.join(folder, "so-far")
         self.companion = Companion(folder, wants_line(), self._speak_for_the_dead)
@@ -118,39 +156,35 @@ class Ending:
                 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                     signal.signal(signal.SIGTERM, self._terminated)
                     _keep_out_of_children(self._terminated)
-        catch_exit(self.finish)
+        catch_exit(lambda status: self.finish(End(status)))
 
     def note(self, findings: int) -> None:
         """Something was found: writes down what is known so far."""
         if not self._is_mine() or self._done:
             return
-        self.companion.count_findings(findings)
+        self.companion.page.count_findings(findings)
         now = time.monotonic()
         if now - self._noted < _SHARE * self._note_took:
             return
         with contextlib.suppress(OSError):
-            scratch.write(self._notes, self._make(0, False))
+            scratch.write(self._notes, self._make(End(), False))
         self._noted = time.monotonic()
         self._note_took = self._noted - now
 
-    def finish(self, exit_code: int) -> int:
+    def finish(self, end: End) -> int:
         """Reports, the first time; the check's exit code. A child that the program forked leaves that to it."""
         if not self._is_mine():
-            return exit_code
+            return end.exit
         with self._lock:
             if self._done:
-                return exit_code
+                return end.exit
             self._done = True
-        before: Any = None
-        with contextlib.suppress(ValueError):  # not the main thread
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cost the report
-        try:
-            self.companion.end()
-            return self._publish(self._make(exit_code, True), exit_code)
-        finally:
-            self.discard()
-            with contextlib.suppress(ValueError, TypeError):
-                signal.signal(signal.SIGINT, before)
+        with Patience() as patience:
+            try:
+                self.companion.end()
+                return self._publish(self._make(end, True), patience)
+            finally:
+                self.discard()
 
     def discard(self) -> None:
         """There is nothing to report any more."""
@@ -163,18 +197,32 @@ class Ending:
         return os.getpid() == self._process
 
     def _terminated(self, number: int, frame: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
         if self._is_mine():
-            self.finish(128 + number)
+            self.finish(End.by_signal(number))
+        signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)  # ends as it would have: by the signal
 
     def _speak_for_the_dead(self) -> None:
-        """In the companion: the program was killed."""
+        """In the companion: the program was ended, and could not report any more."""
         try:
             report = scratch.read(self._notes)
-            if report:
-                words = json.loads(report)
-                words["notes"].append("the program was killed before its end; this is what was known by then")
-                self._publish(json.dumps(words).encode(), 128 + signal.SIGKILL)
+            if not report:
+                return
+            words = json.loads(report)
+            last = self.companion.page.read()
+            end = End.by_signal(last.signal or signal.SIGKILL)
+            program = words["program"]
+            program.update(
+                exit=end.exit, ended_by=end.by, steps=max(program["steps"], last.steps),
+                ops=max(program["ops"], last.ops), on_device=program["on_device"] or bool(last.on_device),
+                seconds=round(time.monotonic() - self._began, 3),
+            )  # fmt: skip
+            missing = last.findings - len(words["findings"]) - len(words["ignored"])
+            if missing > 0:
+                words["notes"].append(f"{missing} more had been found; the program was ended before they were written")
+            if not last.signal:
+                words["notes"].append("its last operators may not all be counted")
+            with Patience() as patience:
+                self._publish(self._revive(words), patience)
         finally:
             self.discard()

@@ -82,6 +82,8 @@ class Checks:
         self.findings: dict[str, dict[str, Any]] = {}
         self.failed: set[str] = set()
         self.ops = 0
+        self.on_device = False
+        self.not_passed: set[str] = set()
         os.environ.update(self.machine.to_environment())
         from locus import _startup
 
@@ -107,12 +109,12 @@ class Checks:
     def read(self) -> dict[str, Any]:
         if self.session is None:
             return {"findings": [], "transfers": [], "syncs": [], "memory": {}, "program": {"ops": 0, "steps": 0}}
-        return json.loads(self.session.json(0, False))
+        return json.loads(self.session.json(finished=False))
 
     def words(self) -> str:
         if self.session is None:
             return ""
-        text = reports.convert(self.session.json(0, False), "findings", width=_WIDTH)
+        text = reports.convert(self.session.json(finished=False), "findings", width=_WIDTH)
         return text.decode("utf-8", "replace").rstrip("\n")
 
     def _take(self, item: pytest.Item | None) -> str:
@@ -221,6 +223,7 @@ class Checks:
         report = yield
         report.locus_findings = item.stash.get(_found, []) if call.when == "teardown" else []
         report.locus_ops = self.session.part_ops() if self.session is not None and call.when == "teardown" else 0
+        report.locus_on_device = bool(report.locus_ops) and self.session.uses_device()
         return report
 
     def _fail(self, item: pytest.Item, text: str) -> None:
@@ -235,6 +238,9 @@ class Checks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.ops += getattr(report, "locus_ops", 0)
+        self.on_device = self.on_device or getattr(report, "locus_on_device", False)
+        if report.failed:
+            self.not_passed.add(report.nodeid)
         for finding in getattr(report, "locus_findings", []):
             self.failed.add(report.nodeid)
             seen = self.findings.setdefault(finding["id"], finding)
@@ -247,15 +253,31 @@ class Checks:
         return f"locus: {__version__}, {count} simulated CUDA device{'s' if count > 1 else ''} of {memory}"
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self.findings:
-            found, tests = len(self.findings), len(self.failed)
-            words = f"{found} finding{'s' if found > 1 else ''} in {tests} test{'s' if tests > 1 else ''}"
-        else:
-            words = "no placement mistakes" if self.ops else "nothing was checked: no test used PyTorch"
+        words = self._words()
         if self.late:
             terminalreporter.section("locus: found outside of tests")
             terminalreporter.write_line("\n\n".join(self.late))
         terminalreporter.write_line(f"locus: {words} ({self.ops:,} ops checked)" if self.ops else f"locus: {words}")
+
+    def _words(self) -> str:
+        if self.findings:
+            found, tests = len(self.findings), len(self.failed)
+            return f"{found} finding{'s' if found > 1 else ''} in {tests} test{'s' if tests > 1 else ''}"
+        if not self.ops:
+            return "nothing was checked: no test called an operator"  # PyTorch may not even be there
+        if self.on_device and self.not_passed:
+            count = len(self.not_passed)
+            were = "were" if count > 1 else "was"
+            return f"nothing found; {count} test{'s' * (count > 1)} did not pass, and {were} checked up to there"
+        return reports.judge(self._json(0)).words
+
+    def _json(self, exit_code: int) -> bytes:
+        """The report of all tests."""
+        program = {
+            "script": "pytest", "argv": sys.argv[1:], "exit": exit_code, "ops": self.ops, "on_device": self.on_device,
+        }  # fmt: skip
+        found = sorted(self.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"]))
+        return json.dumps({"version": 1, "findings": found, "program": program}).encode()
 
     def pytest_unconfigure(self) -> None:
         if os.getpid() == self._process:
@@ -276,18 +298,8 @@ class Checks:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self.report_path or self.is_worker:
             return
-        report = {
-            "version": 1,
-            "findings": sorted(self.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"])),
-            "transfers": [],
-            "syncs": [],
-            "memory": {},
-            "program": {"script": "pytest", "argv": sys.argv[1:], "exit": 0, "steps": 0, "ops": self.ops},
-            "notes": [],
-        }
-        with open(self.report_path, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
+        with open(self.report_path, "wb") as file:
+            file.write(reports.convert(self._json(int(session.exitstatus)), "json"))
 
 
 def _settings(config: pytest.Config) -> settings.Settings:

@@ -93,29 +93,38 @@ def write(report: bytes, outputs: list[Output], ledger: bool = False) -> list[st
     return problems
 
 
-def is_failure(report: bytes) -> bool:
-    """Whether a report in JSON has something that nobody decided to live with, beyond its baseline if it has one."""
-    parsed = json.loads(report)
-    compared = parsed.get("baseline")
-    return bool(compared["new"] or compared["more"]) if compared else bool(parsed["findings"])
+class Judgement(NamedTuple):
+    """What a report comes to; decided in locus/engine/verdict.h."""
+
+    verdict: str
+    finished: bool
+    exit: int
+    """The exit status of the check."""
+    words: str
+
+
+def judge(report: bytes, all_fixed: bool = False) -> Judgement:
+    """What a report in JSON comes to; `all_fixed`: the fixes of all its findings were verified and written."""
+    from locus._load import load_bridge
+
+    return Judgement(*load_bridge().judge_report(report, all_fixed))
 
 
 def read_baseline(path: str) -> bytes:
-    """An earlier report, checked as far as that goes without PyTorch."""
+    """An earlier report; a UsageError, now and not after the run, where it is none."""
     way_out = "Make one with: locus check --json FILE …"
     try:
         with open(path, "rb") as file:
             data = file.read()
-        parsed = json.loads(data)
+        json.loads(data)
     except OSError as error:
         raise UsageError(f"--baseline {path} can't be read: {error.strerror}. {way_out}") from None
     except ValueError as error:
         raise UsageError(f"--baseline {path} is not a JSON report: {error}. {way_out}") from None
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("findings"), list):
-        raise UsageError(f"--baseline {path} is not a report of Locus. {way_out}")
-    if parsed.get("version") != 1:
-        raise UsageError(f"--baseline {path} is of another version of Locus ({parsed.get('version')!r}). {way_out}")
-    return data
+    try:
+        return convert(data, "json")
+    except ValueError as error:
+        raise UsageError(f"--baseline {path} is not a report of Locus: {error}. {way_out}") from None
 
 
 def compare(report: bytes, earlier: bytes, name: str) -> bytes:

@@ -4,23 +4,27 @@ the same exit codes and tracebacks. Knows nothing of devices.
 
 from __future__ import annotations
 
+import atexit
 import builtins
+import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import runpy
+import signal
 import sys
+import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from locus import overlay, source
 from locus.errors import UsageError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-INTERRUPTED = 130
-"""What a shell reports for a program that Ctrl-C ended."""
+_SIGNALS = 128  # exit codes of programs that a signal ended begin here, as a shell reports them
 
 
 class Target(NamedTuple):
@@ -31,22 +35,157 @@ class Target(NamedTuple):
     arguments: list[str]
 
 
-def run(target: Target, ends_quietly: type[BaseException] | tuple[()] = ()) -> int:
-    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with.
+class End(NamedTuple):
+    """How a program ended."""
 
-    An exception of type `ends_quietly` ends the program as if it had come to its end.
-    """
-    execute = {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
+    exit: int = 0
+    """Its exit code; 128 and the number of the signal where one ended it."""
+    by: str = ""
+    """What ended it before its end: a signal ("SIGTERM") or an exception ("ValueError")."""
+
+    @classmethod
+    def by_signal(cls, number: int) -> End:
+        """The end of a program that a signal has ended."""
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"SIG{number}"
+        return cls(_SIGNALS + number, name)
+
+    @classmethod
+    def by_error(cls, error: BaseException) -> End:
+        """The end of a program that does not catch this error."""
+        if isinstance(error, KeyboardInterrupt):
+            return cls.by_signal(signal.SIGINT)
+        kind = type(error)
+        module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+        return cls(1, module + kind.__qualname__)
+
+
+def run(target: Target) -> int:
+    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with."""
+    execute = _prepare(target)
     try:
         execute()
     except SystemExit:
         raise
-    except ends_quietly:
-        return 0
     except BaseException as error:
         _show(error)
-        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+        return End.by_error(error).exit
     return 0
+
+
+def run_to_end(target: Target, ends_quietly: type[BaseException]) -> End:
+    """The same, for a caller who has something to do at the end: also SystemExit is dealt with as Python would.
+
+    An exception of type `ends_quietly` ends the program as if it had come to its end.
+    """
+    execute = _prepare(target)
+    try:
+        execute()
+    except SystemExit as stop:
+        return End(_exit_code(stop))
+    except ends_quietly:
+        return End()
+    except BaseException as error:
+        _show(error)
+        return End.by_error(error)
+    return End()
+
+
+def wind_down(end: End, seconds: float | None = None) -> End:
+    """What Python does after the last line of a program: threads come to their end, exit handlers run, among them the
+    one that waits for processes. What they do belongs to the program. A TimeoutError where that takes longer."""
+    with _alarm(seconds):
+        try:
+            threading._shutdown()
+            atexit._run_exitfuncs()
+        except KeyboardInterrupt as error:
+            _show(error)
+            return End.by_error(error)
+    return end
+
+
+class _TooLong(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float | None) -> Iterator[None]:
+    """A TimeoutError when the main thread is still in here by then. By a signal, which wakes it from any wait, and which
+    nobody else uses."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    number, done, rang = signal.SIGRTMAX, threading.Event(), False
+    hook = sys.unraisablehook
+
+    def ring() -> None:
+        while not done.wait(seconds):
+            signal.pthread_kill(threading.main_thread().ident, number)
+
+    def raise_it(*_: object) -> None:
+        nonlocal rang
+        rang = True
+        if not done.is_set():
+            raise _TooLong
+
+    def hide(unraisable: Any) -> None:  # an exit handler that is cut off is no fault of the program
+        if unraisable.exc_type is not _TooLong:
+            hook(unraisable)
+
+    before = signal.signal(number, raise_it)
+    sys.unraisablehook = hide
+    threading.Thread(target=ring, name="locus-alarm", daemon=True).start()
+    try:
+        yield
+    except _TooLong:
+        pass
+    finally:
+        done.set()
+        sys.unraisablehook = hook
+        signal.signal(number, before)
+    if rang:
+        raise TimeoutError
+
+
+def check_program(target: Target) -> None:
+    """A UsageError where a script is certainly no program, although Python might run it: JSON is an expression."""
+    if target.kind != "script" or os.path.isdir(target.name):
+        return
+    with contextlib.suppress(OSError):
+        with io.open_code(os.path.abspath(target.name)) as file:
+            _refuse_other_files(target.name, file.read())
+
+
+def _prepare(target: Target) -> Callable[[], Any]:
+    return {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code & 0xFF
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _refuse_other_files(path: str, text: bytes) -> None:
+    if b"\0" in text:
+        raise UsageError(f"{path} is not a Python program: it has bytes that are no text. Give a script.")
+    if not text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        return
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return
+    if path.endswith(".ipynb") or (isinstance(data, dict) and "cells" in data):
+        raise UsageError(
+            f"{path} is a notebook, not a Python program. Make a script of it first: "
+            f"jupyter nbconvert --to script {path}"
+        )
+    raise UsageError(f"{path} is not a Python program: it is JSON. Give a script.")
 
 
 def _prepare_script(target: Target) -> Callable[[], Any]:
@@ -62,6 +201,7 @@ def _prepare_script(target: Target) -> Callable[[], Any]:
         raise UsageError(
             f"can't open the script {path!r}: {error.strerror}. Check its name and the current folder."
         ) from None
+    _refuse_other_files(path, source)
     _set_arguments(path, target.arguments)
     _set_first_path(os.path.dirname(os.path.realpath(path)))
     main = _new_main()

@@ -10,6 +10,7 @@ from typing import Any
 
 from locus import ignoring, reporter, source, uncaught
 from locus.coverage import Coverage
+from locus.runner import End
 from locus.settings import Settings
 
 
@@ -36,6 +37,10 @@ class Session:
         self.ending: Any = None
         self.coverage = Coverage()
         self._told = 0
+        self.incomplete = ""
+        """Why the check did not see all that it should have; empty: nothing is known of that."""
+        self.allow_empty = False
+        """Whether a program without a single operator is as it should be."""
         self.folder = ""
         """Where the processes that the program starts leave their reports."""
         self._base: _Base = _Base()
@@ -68,7 +73,7 @@ class Session:
         if ending is not None:
             self.ending = ending
             ending.note(0)
-            self.bridge.share_counters(ending.companion.counters())
+            self.bridge.share_counters(ending.companion.page.address())
         self.bridge.begin_watching()
         self.set_policy("collect")
 
@@ -123,15 +128,11 @@ class Session:
 
     def so_far(self) -> dict[str, Any]:
         """The report as it stands. May be asked for again and again."""
-        return json.loads(self.json(0, finished=False))
+        return json.loads(self.json(finished=False))
 
     def finding_count(self) -> int:
         """How many root causes have been found so far, ignored ones included."""
         return self.bridge.finding_count() if self.bridge is not None else 0
-
-    def failed(self) -> bool:
-        """Whether a mistake could not be recorded at all; it was said on standard error."""
-        return self.bridge is not None and self.bridge.fault_said()
 
     def begin_part(self) -> None:
         """From here on, findings and the ledger are those of a part of the program: of one test, say."""
@@ -140,6 +141,10 @@ class Session:
         self.ignored_codes = ()
         reporter.forget_warnings()
         uncaught.forget()
+        self.begin_counting()
+
+    def begin_counting(self) -> None:
+        """From here on, operators and the ledger are counted anew."""
         self._base = _Base(self.bridge.calls_seen(), self.bridge.transfers(), self.bridge.synchronisations())
 
     def part_ops(self) -> int:
@@ -154,7 +159,18 @@ class Session:
         findings = json.loads(self.bridge.render_json(json.dumps({"version": 1})))["findings"]
         return ignoring.decide(findings, self.settings, self.ignored_codes)
 
-    def frame(self, exit_code: int, finished: bool = True) -> str:
+    def uses_device(self) -> bool:
+        """Whether anything was made on a CUDA device."""
+        import torch
+
+        if self.bridge.devices() >= 0:
+            return self.bridge.device_used()
+        return torch.cuda.is_initialized() and any(
+            torch.cuda.memory_stats(number).get("allocation.all.allocated", 0)
+            for number in range(torch.cuda.device_count())
+        )
+
+    def frame(self, end: End, finished: bool = True) -> str:
         """The report without its findings, as JSON for the C++ side."""
         from locus import __version__, facts
 
@@ -166,6 +182,7 @@ class Session:
 
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
         verdict = self._ignored()
+        unrecorded = "a mistake could not be recorded; standard error says why" if bridge.fault_said() else ""
         return json.dumps(
             {
                 "version": 1,
@@ -177,9 +194,13 @@ class Session:
                 "program": {
                     "script": self.script,
                     "argv": self.arguments,
-                    "exit": exit_code,
+                    "exit": end.exit,
+                    "ended_by": end.by,
                     "steps": bridge.steps(),
                     "ops": self.part_ops(),
+                    "on_device": self.uses_device(),
+                    "incomplete": self.incomplete or unrecorded,
+                    "allow_empty": self.allow_empty,
                     "seconds": round(time.perf_counter() - self.began, 3),
                     "devices": [f"cuda:{number}" for number in range(devices)],
                     "torch": torch.__version__,
@@ -199,9 +220,9 @@ class Session:
             for name, number in self.bridge.late_threads()
         ]
 
-    def json(self, exit_code: int, finished: bool = True) -> bytes:
+    def json(self, end: End | None = None, finished: bool = True) -> bytes:
         """The whole report as JSON, the contract; locus.reports makes the other forms of it."""
-        return self.bridge.render_json(self.frame(exit_code, finished))
+        return self.bridge.render_json(self.frame(end or End(), finished))
 
     def _count_towards_limit(self, *_: Any) -> None:
         # The hook that counts was registered first, so this one sees the step that has just been made.

@@ -93,7 +93,7 @@ def pixels(png):
 def test_says_what_is_wrong_and_what_to_change(show, report):
     page = show(report)
     text = page.evaluate("document.body.innerText")
-    assert "3 placement mistakes" in text
+    assert "3 findings" in text
     finding, edits = report["findings"][1], page.evaluate("document.querySelector('.edits').innerText")
     assert finding["culprit"]["name"] in edits and finding["fixes"][0]["new"].strip() in edits
     for heading in ("What to change", "Where the model is", "Memory", "Transfers", "Synchronisations"):
@@ -258,7 +258,7 @@ def test_a_thousand_findings(show, report):
     report["findings"] = [copy.deepcopy(template[i % 3]) for i in range(1000)]
     page = show(report)
     keep("thousand", page)
-    assert "1,000 placement mistakes" in page.evaluate("document.body.innerText")
+    assert "1,000 findings" in page.evaluate("document.body.innerText")
     assert page.evaluate("document.querySelectorAll('.finding[open]').length") == 3
     assert page.complaints() == []
 

@@ -8,7 +8,7 @@ from locus.cli import main
 from locus.commands import fix
 
 one, every, end = (float(word) for word in sys.argv[1:4])
-fix._ONE_RUN, fix._ALL_RUNS, fix._PATIENCE = (one, 0.0), (every, 0.0), end
+fix._ONE_RUN, fix._ALL_RUNS, fix.PATIENCE = (one, 0.0), (every, 0.0), end
 tempfile.tempdir = None
 for arguments in [sys.argv[4:]]:
     sys.exit(main(arguments))

@@ -97,9 +97,9 @@ def test_a_rank_that_cannot_start(tmp_path):
     script.write_text("import os, time\nif os.environ['RANK'] == '1':\n    import no_such_module\ntime.sleep(40)\n")
     began = time.monotonic()
     result = run("check", "--nproc", "2", str(script), cwd=tmp_path)
-    assert result.returncode == 2 and time.monotonic() - began < 25, result.stderr
+    assert result.returncode == 1 and time.monotonic() - began < 25, result.stderr  # the rank's own
     assert "no_such_module" in result.stderr, result.stderr
-    assert "rank 1 ended with exit status 1 before the ranks had met" in result.stderr, result.stderr
+    assert "rank 1 ended with exit status 1 before the ranks had met" in " ".join(result.stderr.split()), result.stderr
     assert not ranks_of(tmp_path)
 
 

@@ -47,7 +47,7 @@ def check(program, text, *options, name="prog.py", **more):
         ("import sys; sys.exit('gone')", 1, "gone"),
         ("import os; os._exit(4)", 1, "exit status 4"),
         ("raise ValueError('own fault')", 1, "ValueError: own fault"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, "exit status 143"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, "SIGTERM"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", 130, "KeyboardInterrupt"),
         ("import os; os.fork() or os._exit(5); os.wait()", 1, ""),
         ("import os; os.fork() and os.wait()", 1, ""),
@@ -60,15 +60,6 @@ def test_a_mistake_and_an_ending(program, ending, code, note):
     assert result.stdout == "on we go\n", result.describe()
     assert result.stderr.count("error[LOC004]") == 1 and result.stderr.count("1 finding (1 error)") == 1
     assert note in result.stderr, result.describe()
-
-
-@pytest.mark.parametrize(
-    "ending, code",
-    [("raise SystemExit(3)", 3), ("import os; os._exit(4)", 4), ("import os; os.kill(os.getpid(), 15)", -15)],
-)
-def test_no_mistake_and_an_ending(program, ending, code):
-    result = check(program, "import torch\n" + ending)
-    assert result.code == code and result.stderr.count("no placement mistakes") == 1, result.describe()
 
 
 @pytest.mark.parametrize("number, code", [("SIGINT", 130), ("SIGTERM", -15)])
@@ -180,7 +171,7 @@ def test_a_killed_program_and_closed_pipes(tmp_path):
         [*command, "--json", "report.json", "killed.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert killed.returncode == -signal.SIGKILL and killed.stdout == "on we go\n"
-    assert killed.stderr.count("error[LOC004]") == 1 and "killed" in killed.stderr, killed.stderr
+    assert killed.stderr.count("error[LOC004]") == 1 and "ended by SIGKILL" in killed.stderr, killed.stderr
     assert [f["code"] for f in json.loads((tmp_path / "report.json").read_text())["findings"]] == ["LOC004"]
     words = " ".join(command)
     piped = subprocess.run(

@@ -30,7 +30,7 @@ def test_files_stand_next_to_the_text(checked):
     folder, result = checked
     assert "epoch 2" in result.stdout and "locus: 5 findings (5 errors)" in result.stderr
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "5 placement mistakes" in page and "criterion.weight" in page and len(page) < 200_000
+    assert "5 findings" in page and "criterion.weight" in page and len(page) < 200_000
     run = json.loads((folder / "report.sarif").read_text(encoding="utf-8"))["runs"][0]
     assert [result["ruleId"] for result in run["results"]] == [
         finding["code"] for finding in json.loads((folder / "report.json").read_text(encoding="utf-8"))["findings"]
@@ -85,9 +85,10 @@ def test_a_saved_report_becomes_any_form(checked, program, tmp_path):
 
 
 def test_format_replaces_the_text(program, tmp_path):
-    result = locus(program, "check", "--format", "sarif", "-c", "print('hello')")
+    code = "import torch; torch.ones(2, device='cuda'); print('hello')"
+    result = locus(program, "check", "--format", "sarif", "-c", code)
     assert result.code == 0 and result.stdout == "hello\n" and json.loads(result.stderr)["version"] == "2.1.0"
-    result = locus(program, "check", "--format", "html", "-o", tmp_path / "x.html", "-c", "print('hello')")
+    result = locus(program, "check", "--format", "html", "-o", tmp_path / "x.html", "-c", code)
     assert result.code == 0 and result.stderr == "" and "No placement mistakes" in (tmp_path / "x.html").read_text()
 
 
@@ -103,7 +104,13 @@ SAYS = {
     ("report", "{folder}/list"): "{folder}/list is not a report of Locus: expected a report, got array",
     ("report", "{folder}/future"): "version: expected 1, got 7; this report is of another Locus",
     ("report", "{folder}/odd"): "findings[0].count: expected a number, got string",
+    ("report", "{folder}/nothing"): '{folder}/nothing is not a report of Locus: there is no "version"',
+    ("report", "{folder}/poor"): '{folder}/poor is not a report of Locus: there is no "program"',
+    ("report", "{folder}/hollow"): 'findings[0]: there is no "code"',
+    ("report", "{folder}/foreign"): 'findings[0].code: "E501" is no code of Locus',
+    ("check", "--baseline", "{folder}/hollow", "-c", "1"): 'findings[0]: there is no "code"',
 }
+PROGRAM = '"program": {"script": "x.py", "ops": 1}'
 
 
 @pytest.mark.parametrize("words", SAYS, ids=lambda words: " ".join(words))
@@ -112,6 +119,11 @@ def test_what_can_not_be_done_is_said_first(program, tmp_path, words):
     (tmp_path / "list").write_text("[]")
     (tmp_path / "future").write_text('{"version": 7}')
     (tmp_path / "odd").write_text('{"version": 1, "findings": [{"count": "many"}]}')
+    (tmp_path / "nothing").write_text("{}")
+    (tmp_path / "poor").write_text('{"version": 1, "findings": [{}]}')
+    (tmp_path / "hollow").write_text(f'{{"version": 1, "findings": [{{}}], {PROGRAM}}}')
+    foreign = '{"code": "E501", "message": "", "cause": {}, "uses": []}'
+    (tmp_path / "foreign").write_text(f'{{"version": 1, "findings": [{foreign}], {PROGRAM}}}')
     result = locus(program, *(word.format(folder=tmp_path) for word in words))
     assert result.code == 2 and result.stdout == ""
     assert result.stderr.startswith("locus: error: ") and SAYS[words].format(folder=tmp_path) in result.stderr
@@ -125,7 +137,7 @@ def test_what_can_not_be_written_is_not_lost(program, tmp_path):
     code = f"import os; os.rmdir({str(gone)!r})"
     result = locus(program, "check", "-o", gone / "x.txt", "--sarif", kept, "-c", code)
     assert result.code == 2 and f"-o {gone}/x.txt could not be written: No such file or directory" in result.stderr
-    assert "no placement mistakes" in result.stderr and json.loads(kept.read_text())["version"] == "2.1.0"
+    assert "nothing was checked" in result.stderr and json.loads(kept.read_text())["version"] == "2.1.0"
 
 
 MODEL_THAT_IS_GONE = """

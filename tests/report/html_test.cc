@@ -224,7 +224,7 @@ TEST(Html, ThousandsOfFindingsStaySmall) {
     const std::string page = render(report);
     EXPECT_LT(page.size(), kMaxPageBytes);
     EXPECT_EQ(Reader(page).check(), "");
-    EXPECT_THAT(page, HasSubstr(count == 1'000 ? "1,000 placement mistakes" : "10,000 placement mistakes"));
+    EXPECT_THAT(page, HasSubstr(count == 1'000 ? "1,000 findings" : "10,000 findings"));
   }
 }
 
@@ -267,14 +267,14 @@ TEST(Html, SaysWhatIsNewIgnoredGoneAndNotRun) {
   since.more = {{"transfer", "/w/d.py", 5, "cpu → cuda:0", 3, 12}};
   page = render(report);
   EXPECT_EQ(Reader(page).check(), "");
-  EXPECT_THAT(page, HasSubstr("1 new placement mistake, 1 line costs more <small>since baseline.json: "));
+  EXPECT_THAT(page, HasSubstr("1 new finding, 1 line costs more <small>since baseline.json ("));
   EXPECT_THAT(page, HasSubstr("<span class=\"tag new\">new</span>"));
   EXPECT_THAT(page, HasSubstr("<span class=tag>known</span>"));
   EXPECT_THAT(page, HasSubstr("<td>3 times</td><td>12 times</td>"));
   EXPECT_THAT(page, HasSubstr("<td>found</td><td>gone</td>"));
 
   report.baseline->new_ids.clear(), report.baseline->more.clear();
-  EXPECT_THAT(render(report), HasSubstr("<p class=\"verdict ok\">No new placement mistakes"));
+  EXPECT_THAT(render(report), HasSubstr("<p class=\"verdict ok\">No new findings"));
 }
 
 }  // namespace

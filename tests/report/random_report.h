@@ -161,8 +161,20 @@ class Source {
       }
     }
     for (std::size_t n = below(3); n > 0; --n) report.models.push_back(model());
-    report.program = {text(),   {text(), text()},           number(), big(),  big(),
-                      number(), static_cast<double>(big()), {text()}, text(), text()};
+    report.program = {text(),
+                      {text(), text()},
+                      number(),
+                      big(),
+                      big(),
+                      number(),
+                      static_cast<double>(big()),
+                      {text()},
+                      text(),
+                      text(),
+                      coin() ? text() : "",
+                      coin(),
+                      coin() ? text() : "",
+                      coin()};
     report.notes = {text()};
     for (std::size_t n = below(3); n > 0; --n) {
       report.ignored.push_back({text(), text(), text(), number(), text(), coin() ? "comment" : text(), text()});

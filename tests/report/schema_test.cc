@@ -102,5 +102,26 @@ TEST(Json, HasItsKeysInOneOrder) {
   EXPECT_EQ(parse_report(json), full_report());
 }
 
+TEST(Json, AFileThatIsNoReportIsRefused) {
+  const std::string whole = render_json(full_report());
+  EXPECT_EQ(read_report(whole), full_report());
+  for (const char* text : {"{}", "[]", "null", "3", R"({"findings": [{}]})", R"({"version": 1, "findings": []})",
+                           R"({"version": 1, "findings": [], "program": {}})"}) {
+    EXPECT_THROW(read_report(text), engine::FormatError) << text;
+  }
+  for (const char* key : {"code", "message", "cause", "uses"}) {
+    Json json = engine::parse_json(whole);
+    json["findings"][0].erase(key);
+    EXPECT_THROW(read_report(json.dump()), engine::FormatError) << key;
+  }
+}
+
+TEST(Json, AReportOfOldIsRead) {
+  Json json = engine::parse_json(render_json(full_report()));
+  json.erase("verdict");
+  for (const char* key : {"ended_by", "on_device", "incomplete", "allow_empty"}) json["program"].erase(key);
+  EXPECT_EQ(read_report(json.dump()), full_report());
+}
+
 }  // namespace
 }  // namespace locus::report

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
@@ -15,7 +17,6 @@ from locus.commands import fix, run
 from locus.errors import LocusError, UsageError
 from locus.ranks import launching
 
-_SIGNALS = 128  # exit codes of programs that a signal ended begin here
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 _CLOSED_PIPE = 120  # what Python itself ends with when its output can't be written
 
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--ledger] [--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] "
+        "[--ledger] [--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     for action in parser._actions:
@@ -41,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they mend it")
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
+    parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
 
 
@@ -50,24 +52,20 @@ class Observed(NamedTuple):
     report: bytes
     """As JSON."""
     outputs: list[reports.Output]
-    exit: int
-    """The program's own exit code; 2 where a mistake could not be recorded."""
     outcome: Any
     """What came of trying the edits; None where that was not asked for, or where nothing was found."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Runs and checks the program. 0: nothing found, 1: findings, 2: Locus could not do it, else the program's own."""
+    """Runs and checks the program; the exit status that its verdict has (locus/engine/verdict.h)."""
     return observe(arguments, lambda observed: _report(observed, arguments))
 
 
 def _report(observed: Observed, arguments: argparse.Namespace) -> int:
     write(observed, arguments)
-    if observed.exit == _USAGE_ERROR:
+    if json.loads(observed.report)["program"]["exit"] == _USAGE_ERROR:
         _tell_of_misplaced(arguments)
-    if observed.exit == runner.INTERRUPTED:
-        return observed.exit
-    return 1 if reports.is_failure(observed.report) else observed.exit
+    return reports.judge(observed.report).exit
 
 
 def _tell_of_misplaced(arguments: argparse.Namespace) -> None:
@@ -98,31 +96,39 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
 
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
     if nproc is not None:
-        observed = _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier)
-        return finish(observed)
+        return _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier, finish)
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
     session.offers = [] if arguments.verify else None
+    session.allow_empty = arguments.allow_empty
     session.folder = scratch.make()
 
-    def make(exit_code: int, finished: bool) -> bytes:
+    def compared(report: bytes) -> bytes:
+        return report if earlier is None else reports.compare(report, earlier, arguments.baseline)
+
+    def make(end: runner.End, finished: bool) -> bytes:
         if finished:
             ranks.judge(session, session.folder)
             session.coverage.take_in(session.folder)
             children.take_in(session.bridge, session.folder)
-        report = session.json(exit_code, finished)
-        return report if earlier is None else reports.compare(report, earlier, arguments.baseline)
+            return compared(session.json(end))
+        return session.json(end, finished=False)
 
-    def publish(report: bytes, exit_code: int) -> int:
+    def revive(report: dict[str, Any]) -> bytes:
+        session.load()
+        return compared(children.join(session.bridge, report, session.folder))
+
+    def publish(report: bytes, patience: endings.Patience) -> int:
         outcome = None
-        if verifier is not None and exit_code < _SIGNALS:  # else somebody waits for the end
-            with endings.interruptible():
+        if verifier is not None and not _was_stopped(report):  # else somebody waits for the end
+            with patience.interruptible():
                 report, outcome = verifier.verify(session, report)
-        if session.failed() and not session.finding_count():
-            exit_code = 2
-        return finish(Observed(report, outputs, exit_code, outcome))
+            if patience.came:
+                finish(Observed(report, outputs, None))
+                return runner.End.by_signal(patience.came[0]).exit
+        return finish(Observed(report, outputs, outcome))
 
-    ending = endings.Ending(make, publish, session.folder)
+    ending = endings.Ending(make, publish, revive, session.folder)
     ending.prepare()
     exit_code = None
     try:
@@ -153,49 +159,61 @@ def _run_to_its_end(
     session: Any,
     ending: endings.Ending,
 ) -> int:
-    from locus.session import StopAfterSteps
-
     try:
         _prepare_devices(arguments, options)
         session.start(ending)
         with children.gathering(session.folder):
             children.follow(session)
             try:
-                exit_code = runner.run(target, ends_quietly=StopAfterSteps)
+                end = _run_whole(target, session, fix.PATIENCE if arguments.verify else None)
             finally:
                 children.write_own()  # of a child that comes out here; nothing in the program itself
-    except SystemExit as stop:
-        exit_code = _exit_code(stop)
-    session.stop()
-    flushed = _flush()
-    if children.is_child():
-        raise SystemExit(exit_code)  # forked by the program, and come out here: the parent reports
-    return ending.finish(flushed or exit_code)
+        with endings.Patience():
+            session.stop()
+            flushed = _flush()
+            return ending.finish(runner.End(flushed) if flushed else end)
+    except KeyboardInterrupt as second:  # while the first one was shown
+        return ending.finish(runner.End.by_error(second))
 
 
-def run_watched(session: Any, target: runner.Target, folder: str, finish: Callable[[int], NoReturn]) -> NoReturn:
-    """Runs the program under a session, with the processes that it starts, which report into the folder. However the
-    program ends, `finish` gets its exit code."""
+def _run_whole(target: runner.Target, session: Any, patience: float | None = None) -> runner.End:
+    """Runs the program until its threads and its exit handlers are done, too; these have `patience` seconds, and as
+    long as the program took. A child that the program forked, and that comes out here, ends: the first process reports.
+    """
     from locus.session import StopAfterSteps
 
-    def end(exit_code: int) -> NoReturn:
+    began = time.monotonic()
+    end = runner.run_to_end(target, ends_quietly=StopAfterSteps)
+    if children.is_child():
+        raise SystemExit(end.exit)
+    seconds = None if patience is None else patience + time.monotonic() - began
+    try:
+        return runner.wind_down(end, seconds)
+    except TimeoutError:
+        session.incomplete = f"the program's threads and exit handlers had not ended within {seconds:,.0f} s"
+        return end
+
+
+def _was_stopped(report: bytes) -> bool:
+    return json.loads(report)["program"]["ended_by"].startswith("SIG")
+
+
+def run_watched(session: Any, target: runner.Target, folder: str, finish: Callable[[runner.End], NoReturn]) -> NoReturn:
+    """Runs the program under a session, with the processes that it starts, which report into the folder. However the
+    program ends, `finish` hears how."""
+
+    def report(end: runner.End) -> NoReturn:
         session.stop()
         _flush()
         ranks.judge(session, folder)
         children.take_in(session.bridge, folder)
-        finish(exit_code)
+        finish(end)
 
     session.start()
-    endings.catch_exit(end)
+    endings.catch_exit(lambda status: report(runner.End(status)))
     with children.gathering(folder):
         children.follow(session)
-        try:
-            exit_code = runner.run(target, ends_quietly=StopAfterSteps)
-        except SystemExit as stop:
-            exit_code = _exit_code(stop)
-        if children.is_child():
-            raise SystemExit(exit_code)  # forked by the program, and come out here: the parent reports
-        end(exit_code)
+        report(_run_whole(target, session, fix.PATIENCE))
 
 
 def _observe_ranks(
@@ -207,8 +225,9 @@ def _observe_ranks(
     limit: int | None,
     outputs: list[reports.Output],
     earlier: bytes | None,
-) -> Observed:
-    """Starts the ranks, each of which checks itself, and makes one report of theirs."""
+    finish: Callable[[Observed], int],
+) -> int:
+    """Starts the ranks, each of which checks itself, and makes one report of theirs; the exit code."""
     from locus.session import Session
 
     if arguments.verify:
@@ -223,33 +242,29 @@ def _observe_ranks(
     if limit is not None:
         os.environ[children.STEPS_VARIABLE] = str(limit)
     session = Session(target.name, target.arguments, settings=project)
-    with children.gathering() as folder:
-        exit_code, codes = launching.launch(nproc, target)
+    session.allow_empty = arguments.allow_empty
+    with children.gathering() as folder, endings.Patience() as patience:
+        end, codes = launching.launch(nproc, target, patience)
         _flush()
         for variable in options.to_environment():
             os.environ.pop(variable, None)  # this process only reports: it needs no devices
         session.load()
         ranks.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-        joined = ranks.joined(session, folder)
-    report = session.json(exit_code)
-    report = report if earlier is None else reports.compare(report, earlier, arguments.baseline)
-    observed = Observed(report, outputs, exit_code, None)
-    if session.finding_count() or joined:
-        return observed
-    if exit_code == 0:
-        write(observed, arguments)
-        raise UsageError(
-            f"--nproc {nproc}: no rank has called torch.distributed.init_process_group(), so {nproc} copies of the "
-            "program ran, each by itself. Call it, or leave --nproc out."
-        )
+        if not session.finding_count() and not ranks.joined(session, folder):
+            session.incomplete = _why_not_joined(nproc, codes)
+        report = session.json(end)
+        report = report if earlier is None else reports.compare(report, earlier, arguments.baseline)
+        return finish(Observed(report, outputs, None))
+
+
+def _why_not_joined(nproc: int, codes: dict[int, int]) -> str:
     if failed := launching.describe_failures(codes):
-        write(observed, arguments)
-        raise UsageError(
-            f"--nproc {nproc}: {failed} before the ranks had met in torch.distributed.init_process_group(), so that "
-            "none could go on. What was printed above says why."
-        )
-    return observed
+        return f"{failed} before the ranks had met in torch.distributed.init_process_group(), so that none could go on"
+    return (
+        f"no rank has called torch.distributed.init_process_group(), so {nproc} copies of the program ran, each by "
+        "itself. Call it, or leave --nproc out"
+    )
 
 
 def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:
@@ -274,15 +289,6 @@ def _steps(text: str | None) -> int | None:
     if not text.isdecimal() or int(text) == 0:
         raise UsageError(f"--steps {text} is not a number of steps. Use a whole number from 1 on.")
     return int(text)
-
-
-def _exit_code(stop: SystemExit) -> int:
-    if stop.code is None:
-        return 0
-    if isinstance(stop.code, int):
-        return stop.code & 0xFF
-    print(stop.code, file=sys.stderr)
-    return 1
 
 
 def _flush() -> int:

@@ -16,7 +16,7 @@ _ONE_RUN = 60.0, 10.0
 """Seconds that a run with fixes has, and how many times the first run's time. It takes as long as that, or less."""
 _ALL_RUNS = 300.0, 30.0
 """The same for all runs together."""
-_PATIENCE = 10.0
+PATIENCE = 10.0
 """Seconds, and the first run's time, that the program has to end itself after the report."""
 
 SUMMARY = "mend what a check finds: edits that were tried, as a diff or written to the files"
@@ -59,14 +59,14 @@ def _finish(observed: Any, arguments: argparse.Namespace) -> int:
     outcome = observed.outcome
     if outcome is None:  # nothing was found, or the program was stopped
         check.write(observed, arguments)
-        return 1 if reports.is_failure(observed.report) and observed.exit != runner.INTERRUPTED else observed.exit
+        return reports.judge(observed.report).exit
     written = _apply(outcome) if arguments.apply else []
     if arguments.format == "text":
         reports.write(observed.report, [output for output in observed.outputs if output.option != "-o"])
         _show(outcome, arguments, written)
     else:
         check.write(observed, arguments)
-    return 0 if arguments.apply and outcome.mended else 1
+    return reports.judge(observed.report, all_fixed=bool(arguments.apply and outcome.mended)).exit
 
 
 class Verifier:
@@ -102,7 +102,7 @@ class Verifier:
         """Ends what was set aside, and sees to it that the program ends: threads and exit handlers may hang."""
         self.spare.close()
         if exit_code is not None:
-            endings.end_within(_PATIENCE + self._took, exit_code)
+            endings.end_within(PATIENCE + self._took, exit_code)
 
     def verify(self, session: Any, data: bytes) -> tuple[bytes, Any]:
         """Tries the edits of a report: the report with what came of it, and the outcome (None without findings)."""
@@ -127,7 +127,7 @@ class Verifier:
             outcome = verifying.verify(
                 report, session.offers or [], rerun, self._max_runs, lambda: time.monotonic() < end
             )
-        except KeyboardInterrupt:
+        except endings.Interrupted:
             endings.say("interrupted; the fixes were not tried to the end")
             return data, None
         except OSError as error:  # no room for the texts: what was found is not lost
@@ -166,9 +166,9 @@ def _run_again(
     """In a process of its own: the program once more, checked."""
     from locus.commands import check
 
-    def finish(exit_code: int) -> NoReturn:
-        report = json.loads(session.json(exit_code, finished=False))
-        give({"report": report, "exit": exit_code, "offers": session.offers})
+    def finish(end: runner.End) -> NoReturn:
+        report = json.loads(session.json(end, finished=False))
+        give({"report": report, "exit": end.exit, "offers": session.offers})
 
     session.offers = []
     check.run_watched(session, target, folder, finish)

@@ -18,11 +18,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("report", metavar="REPORT", help="what `locus check --json FILE` wrote; -: standard input")
     reports.add_options(parser, "standard output")
+    parser.add_argument("--exit-status", action="store_true", help="end with the exit status that the check had")
     parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Converts the report. 0: done, 2: it could not be read or written."""
+    """Converts the report. 0: done, or with --exit-status the check's own; 2: it could not be read or written."""
     outputs = reports.outputs(arguments)
     report = _read(arguments.report)
     try:
@@ -37,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
         color = terminal and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
         show(reports.convert(report, arguments.format, color, width, arguments.ledger))
-    return 0
+    return reports.judge(report).exit if arguments.exit_status else 0
 
 
 def _read(path: str) -> bytes:

@@ -10,9 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any
 
-from locus import runner
+from locus import endings, runner
 from locus.errors import UsageError
 
 _GRACE = 5.0
@@ -36,25 +35,26 @@ def parse_nproc(text: str | None, devices: int) -> int | None:
     return int(text)
 
 
-def launch(count: int, target: runner.Target) -> tuple[int, dict[int, int]]:
-    """Runs the ranks to their end; (the exit code of the first that failed, or 0; the codes of those that ended by
-    themselves). None of them is left behind.
+def launch(count: int, target: runner.Target, patience: endings.Patience) -> tuple[runner.End, dict[int, int]]:
+    """Runs the ranks to their end; (how the first that failed has ended; the codes of those that ended by themselves).
+    None of them is left behind. Ctrl-C and SIGTERM end them all, the second one without waiting.
     """
     command = _command(target)
     ranks: list[subprocess.Popen[bytes]] = []
     port = _port()
-    previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    end, codes = runner.End(), {}
     try:
-        for number in range(count):
-            ranks.append(_start(command, number, count, port))
-        return _wait(ranks)
-    except KeyboardInterrupt:
-        _end(ranks, signal.SIGINT)
-        return 130, {}
+        with patience.interruptible():
+            for number in range(count):
+                ranks.append(_start(command, number, count, port))
+            end, codes = _wait(ranks)
+        if patience.came:
+            end, codes = runner.End.by_signal(patience.came[0]), {}
+            with patience.interruptible():
+                _end(ranks, signal.SIGINT)  # a rank writes its report then
     finally:
         _end(ranks, signal.SIGKILL)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    return end, codes
 
 
 def describe_failures(codes: dict[int, int]) -> str:
@@ -74,11 +74,8 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
-
-
 def _command(target: runner.Target) -> list[str]:
+    runner.check_program(target)
     if target.kind == "script" and not os.path.exists(target.name):
         raise UsageError(f"can't open the script {target.name!r}: No such file or directory. Check its name.")
     flag = {"script": [], "module": ["-m"], "code": ["-c"]}[target.kind]
@@ -124,9 +121,9 @@ def _start(command: list[str], number: int, count: int, port: int) -> subprocess
         raise UsageError(f"rank {number} can't be started: {error.strerror}: {command[0]}") from None
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[int, dict[int, int]]:
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[runner.End, dict[int, int]]:
     """Until all are done, or one has failed and the others had their time."""
-    failed, deadline = 0, None
+    failed, deadline = runner.End(), None
     codes: dict[int, int] = {}
     running = list(ranks)
     while running:
@@ -136,8 +133,8 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[int, dict[int, int]]:
                 continue
             running.remove(rank)
             codes[ranks.index(rank)] = code
-            if code != 0 and not failed:
-                failed = code if code > 0 else 128 - code
+            if code != 0 and not failed.exit:
+                failed = runner.End(code) if code > 0 else runner.End.by_signal(-code)
                 deadline = time.monotonic() + _GRACE
         if not running:
             break
