@@ -112,8 +112,8 @@ class _TooLong(BaseException):
 
 @contextlib.contextmanager
 def _alarm(seconds: float | None) -> Iterator[None]:
-    """A TimeoutError when the main thread is still in here by then. By a signal, which wakes it from any wait, and which
-    nobody else uses."""
+    """A TimeoutError when the main thread is still in here by then. By a signal, which wakes it from any wait; one
+    that nobody else uses."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
