@@ -132,7 +132,7 @@ def test_baseline(program, project):
     result, report = check(program, project, "--baseline", "before.json", "--sarif", "new.sarif", "--html", "new.html")
     assert result.code == 1, result.describe()
     assert [each[:2] for each in states(project / "new.sarif")] == [("LOC004", "new"), ("LOC003", "absent")]
-    assert "1 new placement mistake" in (project / "new.html").read_text()
+    assert "1 new finding" in (project / "new.html").read_text()
     assert [f["code"] for f in report["findings"]] == ["LOC004"] and len(report["baseline"]["gone"]) == 1
     assert {change["kind"] for change in report["baseline"]["more"]} >= {"synchronisation"}
     for words in ("error[LOC004]", "gone: LOC003", "more than in before.json", "1 new finding"):

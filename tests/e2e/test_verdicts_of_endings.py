@@ -3,7 +3,6 @@ alone and without a single operator, gives one sentence and one exit status, the
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -123,13 +122,21 @@ def test_an_ending(program, tmp_path, before, name):
     judge(tmp_path, before, WAYS[name], result.code, result.stderr)
 
 
-@pytest.mark.parametrize(
-    "before, name", [(before, name) for name, way in WAYS.items() if not way.quick for before in BEFORE]
-)
-def test_an_ending_without_a_word(tmp_path, before, name, request):
-    """Another process speaks for the program; so each is a fresh one, and half of them wait for `make test-all`."""
-    if before not in ("findings", "nothing-found") and not os.environ.get("TEST_ALL"):
-        pytest.skip("slow: TEST_ALL=1 runs it")
+@pytest.mark.parametrize("before", ["findings", "nothing-found"])
+@pytest.mark.parametrize("name", [name for name, way in WAYS.items() if not way.quick])
+def test_an_ending_without_a_word(tmp_path, before, name):
+    """Another process speaks for the program; so each is a fresh one."""
+    end_without_a_word(tmp_path, before, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["nothing-on-device", "nothing-checked"])
+@pytest.mark.parametrize("name", [name for name, way in WAYS.items() if not way.quick])
+def test_an_ending_without_a_word_or_a_device(tmp_path, before, name):
+    end_without_a_word(tmp_path, before, name)
+
+
+def end_without_a_word(tmp_path, before, name):
     (tmp_path / "prog.py").write_text(BEFORE[before] + WAYS[name].code + "\n")
     command = [sys.executable, "-m", "locus", "check", *FILES, "prog.py"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
