@@ -206,7 +206,11 @@ class Session:
                     "torch": torch.__version__,
                     "locus": __version__,
                 },
-                "notes": [*self._late_threads(), *verdict.notes, *(f"a fault inside Locus: {fault}" for fault in facts.faults)],
+                "notes": [
+                    *self._late_threads(),
+                    *verdict.notes,
+                    *(f"a fault inside Locus: {fault}" for fault in facts.faults),
+                ],
                 "ignored": verdict.ignored,
                 "not_run": self.coverage.not_run() if finished else [],
             }
@@ -215,8 +219,8 @@ class Session:
     def _late_threads(self) -> list[str]:
         """Where devices are real, no kernel of ours sees the first call of a thread that nobody decided about."""
         return [
-            f"not watched before its first use of a device: the thread {name} ({number}), which PyTorch or an extension "
-            "started"
+            f"not watched before its first use of a device: the thread {name} ({number}), which PyTorch or an "
+            "extension started"
             for name, number in self.bridge.late_threads()
         ]
 
