@@ -21,7 +21,7 @@ for name in nlohmann_json fmt; do
     nlohmann_json) file=nlohmann/json.hpp target=nlohmann_json::nlohmann_json version=3.11.0 ;;
     fmt) file=fmt/core.h target=fmt::fmt-header-only version=10.0.0 ;;
   esac
-  for folder in ${CPATH//:/ }; do
+  for folder in ${CPATH:+${CPATH//:/ }}; do
     [ -f "$folder/$file" ] || continue
     mkdir -p "$build/found/$name"
     printf 'add_library(%s INTERFACE IMPORTED)\ntarget_include_directories(%s INTERFACE "%s")\n' \
