@@ -83,6 +83,7 @@ class Checks:
         self.failed: set[str] = set()
         self.ops = 0
         self.on_device = False
+        self.incomplete = ""
         self.not_passed: set[str] = set()
         os.environ.update(self.machine.to_environment())
         from locus import _startup
@@ -224,6 +225,7 @@ class Checks:
         report.locus_findings = item.stash.get(_found, []) if call.when == "teardown" else []
         report.locus_ops = self.session.part_ops() if self.session is not None and call.when == "teardown" else 0
         report.locus_on_device = bool(report.locus_ops) and self.session.uses_device()
+        report.locus_incomplete = self.session.faulty() if report.locus_ops else ""
         return report
 
     def _fail(self, item: pytest.Item, text: str) -> None:
@@ -239,6 +241,7 @@ class Checks:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.ops += getattr(report, "locus_ops", 0)
         self.on_device = self.on_device or getattr(report, "locus_on_device", False)
+        self.incomplete = self.incomplete or getattr(report, "locus_incomplete", "")
         if report.failed:
             self.not_passed.add(report.nodeid)
         for finding in getattr(report, "locus_findings", []):
@@ -265,7 +268,7 @@ class Checks:
             return f"{found} finding{'s' if found > 1 else ''} in {tests} test{'s' if tests > 1 else ''}"
         if not self.ops:
             return "nothing was checked: no test called an operator"  # PyTorch may not even be there
-        if self.on_device and self.not_passed:
+        if self.on_device and self.not_passed and not self.incomplete:
             count = len(self.not_passed)
             were = "were" if count > 1 else "was"
             return f"nothing found; {count} test{'s' * (count > 1)} did not pass, and {were} checked up to there"
@@ -275,6 +278,7 @@ class Checks:
         """The report of all tests."""
         program = {
             "script": "pytest", "argv": sys.argv[1:], "exit": exit_code, "ops": self.ops, "on_device": self.on_device,
+            "incomplete": self.incomplete,
         }  # fmt: skip
         found = sorted(self.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"]))
         return json.dumps({"version": 1, "findings": found, "program": program}).encode()

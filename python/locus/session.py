@@ -182,7 +182,6 @@ class Session:
 
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
         verdict = self._ignored()
-        unrecorded = "a mistake could not be recorded; standard error says why" if bridge.fault_said() else ""
         return json.dumps(
             {
                 "version": 1,
@@ -199,7 +198,7 @@ class Session:
                     "steps": bridge.steps(),
                     "ops": self.part_ops(),
                     "on_device": self.uses_device(),
-                    "incomplete": self.incomplete or unrecorded,
+                    "incomplete": self.incomplete or self.faulty(),
                     "allow_empty": self.allow_empty,
                     "seconds": round(time.perf_counter() - self.began, 3),
                     "devices": [f"cuda:{number}" for number in range(devices)],
@@ -215,6 +214,14 @@ class Session:
                 "not_run": self.coverage.not_run() if finished else [],
             }
         )
+
+    def faulty(self) -> str:
+        """A fault of Locus's own never looks like success."""
+        from locus import facts
+
+        if self.bridge.fault_said():
+            return "a mistake could not be recorded; standard error says why"
+        return "a fault inside Locus kept it from looking at everything; a note says which" if facts.faults else ""
 
     def _late_threads(self) -> list[str]:
         """Where devices are real, no kernel of ours sees the first call of a thread that nobody decided about."""
