@@ -14,6 +14,7 @@ import pathlib
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 
@@ -29,6 +30,7 @@ SIMULATED = "Simulated, against the same program on the CPU"
 CHECKED = "Simulated and checked, against the same program on the CPU"
 OTHERS = "Checked, against PyTorch's own ways to look at every call (extra cost of one addition)"
 REPEATS = "One mistake again and again, against the same loop without it"
+EXPLAINING = "Explaining a new finding, processor time"
 MEMORY = "Memory of a checked program"
 
 Workers = dict[str, Worker]
@@ -154,6 +156,40 @@ def repeats(workers: Workers, budget: Budget) -> Iterator[Row]:
     checked.forget()
 
 
+_TIMED = """
+import atexit, time
+marks = []
+atexit.register(lambda: print(marks[1] - marks[0]))
+"""
+_MARK = "\nmarks.append(time.process_time())\n"
+
+
+def findings(budget: Budget) -> Iterator[Row]:
+    """What it costs to explain a finding of each kind, in a short file and in a long one."""
+    say("explaining")
+    sys.path.insert(0, str(ROOT / "tests" / "check"))
+    from long_file import KINDS, padding, program
+
+    def explain(text: str) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "program.py"
+            # The first of each kind read the file and warm up; the second are timed.
+            first, second = program(len(KINDS), _TIMED + text), program(2 * len(KINDS), "")
+            second = second[len(program(len(KINDS), "")) :]
+            path.write_text(first + _MARK + second + _MARK)
+            command = [sys.executable, "-m", "locus", "check", "--json", os.devnull, str(path)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 1:
+            raise WorkerError(f"locus check ended with {done.returncode}:\n{done.stderr}")
+        return float(done.stdout.split()[-1]) / len(KINDS)
+
+    texts = {"short": "", "long": padding(330)}
+    seconds = {name: min(explain(text) for _ in range(budget.starts)) for name, text in texts.items()}
+    shown = format_time(seconds["short"]), format_time(seconds["long"])
+    title = "one finding in a file of 200 KB, against one in 5 KB"
+    yield Row(EXPLAINING, title, "ratio", seconds["long"] / seconds["short"], 1.5, *shown)
+
+
 def memory(workers: Workers, budget: Budget) -> Iterator[Row]:
     """What a long loop leaves behind."""
     grown = growth(workers["checked"], "tiny_steps", budget.steps, lambda text: say(f"memory: {text}"))
@@ -183,9 +219,10 @@ def measure_all(workers: Workers, budget: Budget) -> list[Row]:
         *set_up(budget),
         *copies(workers, budget),
         *repeats(workers, budget),
+        *findings(budget),
         *memory(workers, budget),
     ]
-    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, MEMORY]
+    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY]
     return sorted(rows, key=lambda row: groups.index(row.group))
 
 

@@ -222,6 +222,14 @@ void define_check(py::module_& m) {
     return by_device;
   });
   m.def("transfers", [] { return ledger_list(transfers(), false); });
+  m.def("has_copied", [](const std::string& file, int line) {
+    for (const auto& entry : transfers().entries()) {
+      if (entry.key.to == engine::kHost) continue;
+      const Place place = place_of(entry.key.site);
+      if (place.line == line && place.file != nullptr && file == place.file) return true;
+    }
+    return false;
+  });
   m.def("synchronisations", [] { return ledger_list(synchronisations(), true); });
   m.def("memory_report", &memory_report);
   m.def("open_peak", [](int device) { return memory_by_line(device).open_scope(allocated_now(device)); });

@@ -6,13 +6,15 @@ Reads the tree of the loop; a name that was bound again since (x = x.to(device))
 from __future__ import annotations
 
 import ast
+import bisect
+import heapq
 import re
 import types
 from typing import Any, NamedTuple
 
 import torch
 
-from locus import source, values
+from locus import source, text_index, values
 
 _HINT = re.compile(
     r"data|batch|load|dl|iter|train|val|test|sampl|exampl|stream|queue|fetch|chunk|split|unbind", re.IGNORECASE
@@ -43,37 +45,78 @@ def batch_names(frame: types.FrameType) -> dict[str, Binding]:
         return {}
     line = frame.f_lineno or 0
     found: dict[str, Binding] = {}
-    for node in statements(scope):
+    table = text_index.once(scope, _flows)
+    ahead = [table.loops[s] for s in file.statements_at(line) if s in table.loops] + table.taken
+    heapq.heapify(ahead)
+    last = -1
+    while ahead:
+        number = heapq.heappop(ahead)
+        if number == last:
+            continue
+        last, node = number, table.statements[number]
         if isinstance(node, (ast.For, ast.AsyncFor)):
             inside = node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)
-            if inside and _gives_batches(node.iter, frame):
-                for name in targets(_counted(node)):
-                    found[name] = Binding(node, file)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and (node.end_lineno or 0) < line:
+            new = targets(_counted(node)) if inside and _gives_batches(node.iter, frame) else []
+        elif (node.end_lineno or 0) >= line:
+            continue
+        else:
             bound = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [name for target in bound for name in targets(target)]
-            taken = node.value is not None and (root(node.value) in found or _is_next(node.value))
-            for name in names:
-                if taken:
-                    found[name] = Binding(node, file)
-                else:
+            new = [name for target in bound for name in targets(target)]
+            if not (node.value is not None and (root(node.value) in found or _is_next(node.value))):
+                for name in new:
                     found.pop(name, None)
+                continue
+        for name in new:
+            if name not in found:  # from here on, what is done with it matters
+                later = table.touching.get(name, [])
+                for other in later[bisect.bisect_right(later, number) :]:
+                    heapq.heappush(ahead, other)
+            found[name] = Binding(node, file)
     return found
+
+
+class _Flows(NamedTuple):
+    """How values flow through the assignments and loops of a function, by the numbers of its statements."""
+
+    statements: list[ast.stmt]
+    loops: dict[ast.stmt, int]
+    taken: list[int]
+    """Assignments of next(…)."""
+    touching: dict[str, list[int]]
+    """Assignments that bind a name, or take something from what it names."""
+
+
+def _flows(scope: ast.AST) -> _Flows:
+    flows = _Flows(statements(scope), {}, [], {})
+    for number, node in enumerate(flows.statements):
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            flows.loops[node] = number
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            bound = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {name for target in bound for name in targets(target)}
+            if node.value is not None:
+                names.add(root(node.value) or "")
+                if _is_next(node.value):
+                    flows.taken.append(number)
+            for name in names:
+                flows.touching.setdefault(name, []).append(number)
+    return flows
 
 
 def statements(scope: ast.AST) -> list[ast.stmt]:
     """The statements of a function in the order of the text, without those of functions inside it."""
+    return text_index.once(scope, _statements)
+
+
+def _statements(scope: ast.AST) -> list[ast.stmt]:
     found: list[ast.stmt] = []
-
-    def visit(node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, (*source.Function, ast.ClassDef)):
-                continue
-            if isinstance(child, ast.stmt):
-                found.append(child)
-            visit(child)
-
-    visit(scope)
+    stack = [scope]
+    while stack:
+        for child in ast.iter_child_nodes(stack.pop()):
+            if not isinstance(child, (*source.Function, ast.ClassDef)):
+                if isinstance(child, ast.stmt):
+                    found.append(child)
+                stack.append(child)
     return sorted(found, key=lambda s: (s.lineno, s.col_offset))
 
 

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from locus import batches, histories, source
+from locus import batches, histories, source, text_index
 
 
 def is_move(node: ast.AST) -> bool:
@@ -75,8 +75,43 @@ def parameters(scope: ast.AST) -> list[str]:
 def binds(scope: ast.AST, name: str) -> bool:
     """Whether a function gives a name a value."""
     return name in parameters(scope) or any(
-        name in batches.targets(target) for statement in batches.statements(scope) for target, _ in pairs(statement)
+        name in batches.targets(target) for statement in binders(scope, name) for target, _ in pairs(statement)
     )
+
+
+def binders(scope: ast.AST, name: str) -> list[ast.stmt]:
+    """The statements of a function that bind a name, or an element of what it names, in the order of the text."""
+    return text_index.once(scope, _binders).get(name, [])
+
+
+def _binders(scope: ast.AST) -> dict[str, list[ast.stmt]]:
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in batches.statements(scope):
+        names = [name for target, _ in pairs(statement) for name in _bound(target)]
+        for name in dict.fromkeys(names):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+def _bound(target: ast.AST) -> list[str]:
+    """The names that component() finds in a target."""
+    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        return [target.value.id]
+    return batches.targets(target)
+
+
+def dropped_moves(scope: ast.AST, name: str) -> list[ast.stmt]:
+    """The statements `x.to(device)` of a function, whose result nobody keeps, for the variable x."""
+    return text_index.once(scope, _dropped_moves).get(name, [])
+
+
+def _dropped_moves(scope: ast.AST) -> dict[str, list[ast.stmt]]:
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in batches.statements(scope):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if call is not None and is_move(call) and isinstance(call.func.value, ast.Name):
+            found.setdefault(call.func.value.id, []).append(statement)
+    return found
 
 
 def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> ast.AST | None:
@@ -133,8 +168,13 @@ def is_empty(node: ast.AST) -> bool:
     )
 
 
-def puts(scope: ast.AST, container: str) -> Iterator[tuple[ast.stmt, Any, ast.AST]]:
+def puts(scope: ast.AST, container: str) -> list[tuple[ast.stmt, Any, ast.AST]]:
     """(statement, key, value) of what a function puts into a container by its methods; key: that of held[key]."""
+    return text_index.once(scope, _puts).get(container, [])
+
+
+def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, Any, ast.AST]]]:
+    found: dict[str, list[tuple[ast.stmt, Any, ast.AST]]] = {}
     for statement in batches.statements(scope):
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
@@ -145,8 +185,8 @@ def puts(scope: ast.AST, container: str) -> Iterator[tuple[ast.stmt, Any, ast.AS
         if isinstance(held, ast.Subscript):
             key = held.slice.value if isinstance(held.slice, ast.Constant) else ast.unparse(held.slice)
             held = held.value
-        if ast.unparse(held) == container:
-            yield statement, key, call.args[-1]
+        found.setdefault(text_index.text_of(held), []).append((statement, key, call.args[-1]))
+    return found
 
 
 def holds(loop: Any, line: int) -> bool:

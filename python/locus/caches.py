@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from locus import device_text, rewriting, source
@@ -59,12 +59,28 @@ def _fillers(steps: list[Any], name: str) -> Iterator[tuple[source.Source, ast.A
     text = _table(name)
     files = {id(step.file): step.file for step in steps if step.file is not None}
     for file in files.values() if text else ():
-        for scope in ast.walk(file.tree):
-            if not isinstance(scope, _FUNCTIONS) or scope.name == "__init__":
-                continue
-            is_filled = _fills_entry if "[" in name else _fills_slot
-            if is_filled(scope, text):
-                yield file, scope, text
+        filled = file.once(_filled_entries if "[" in name else _filled_slots)
+        for scope in filled.get(text, ()):
+            yield file, scope, text
+
+
+def _filled_entries(file: source.Source) -> dict[str, list[ast.AST]]:
+    """The functions of a file that look into a table and put something there, by the table's name."""
+    return _by_name(file, _entries_filled_by)
+
+
+def _filled_slots(file: source.Source) -> dict[str, list[ast.AST]]:
+    """The functions of a file that fill a variable or an attribute where it is empty, by its name."""
+    return _by_name(file, _slots_filled_by)
+
+
+def _by_name(file: source.Source, filled_by: Callable[[ast.AST], set[str]]) -> dict[str, list[ast.AST]]:
+    found: dict[str, list[ast.AST]] = {}
+    for scope in ast.walk(file.tree):
+        if isinstance(scope, _FUNCTIONS) and scope.name != "__init__":
+            for text in filled_by(scope):
+                found.setdefault(text, []).append(scope)
+    return found
 
 
 def _table(name: str) -> str:
@@ -79,45 +95,50 @@ def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _fills_entry(scope: ast.AST, text: str) -> bool:
-    stores = looks = False
+def _entries_filled_by(scope: ast.AST) -> set[str]:
+    """`if n not in _MASKS: _MASKS[n] = …`, `_MASKS.setdefault(n, …)`, `try: … except KeyError: _MASKS[n] = …`."""
+    stored: set[str] = set()
+    looked: set[str] = set()
+    catches = False
     for node in ast.walk(scope):
-        if isinstance(node, ast.Subscript) and _last_name(node) == text:
-            stores = stores or isinstance(node.ctx, ast.Store)
+        if isinstance(node, ast.Subscript):
+            if isinstance(node.ctx, ast.Store):
+                stored.add(_last_name(node))
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            looks = looks or _last_name(node.comparators[0]) == text
-        elif (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _last_name(node.func.value) == text
-        ):
-            looks = looks or node.func.attr in ("get", "setdefault")
-            stores = stores or node.func.attr == "setdefault"
+            looked.add(_last_name(node.comparators[0]))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("get", "setdefault"):
+                looked.add(_last_name(node.func.value))
+            if node.func.attr == "setdefault":
+                stored.add(_last_name(node.func.value))
         elif isinstance(node, ast.Try):
             caught = [ast.unparse(handler.type) for handler in node.handlers if handler.type is not None]
-            looks = looks or any("KeyError" in each for each in caught)
-    return stores and looks
+            catches = catches or any("KeyError" in each for each in caught)
+    return stored if catches else stored & looked
 
 
-def _fills_slot(scope: ast.AST, text: str) -> bool:
+def _slots_filled_by(scope: ast.AST) -> set[str]:
     """`if _MASK is None: _MASK = …`, of a name that outlives the function."""
     outlives = {name for node in ast.walk(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+    found: set[str] = set()
     for node in ast.walk(scope):
-        if not isinstance(node, ast.If) or not _asks_for(node.test, text):
-            continue
-        for inner in node.body:
+        asked = _asked_for(node.test) if isinstance(node, ast.If) else set()
+        for inner in node.body if asked else ():
             targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
             for target in targets:
                 kept = isinstance(target, ast.Attribute) or (isinstance(target, ast.Name) and target.id in outlives)
-                if kept and _last_name(target) == text:
-                    return True
-    return False
+                if kept and _last_name(target) in asked:
+                    found.add(_last_name(target))
+    return found
 
 
-def _asks_for(test: ast.AST, text: str) -> bool:
-    """`x is None`, `not hasattr(self, "x")`, `x is None or x.size(0) < n`."""
+def _asked_for(test: ast.AST) -> set[str]:
+    """`x` of `x is None`, `not hasattr(self, "x")`, `x is None or x.size(0) < n`."""
+    found: set[str] = set()
     for node in ast.walk(test):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is) and _last_name(node.left) == text:
-            return True
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is):
+            found.add(_last_name(node.left))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("hasattr", "getattr") and len(node.args) > 1:
-            if isinstance(node.args[1], ast.Constant) and node.args[1].value == text:
-                return True
-    return False
+            if isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
+                found.add(node.args[1].value)
+    return found

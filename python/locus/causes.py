@@ -12,11 +12,22 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from locus import batches, bindings, device_text, histories, nested, places, rewriting, siblings, source, trails, values
+from locus import (
+    batches,
+    bindings,
+    device_text,
+    histories,
+    nested,
+    places,
+    rewriting,
+    siblings,
+    source,
+    trails,
+    values,
+)
 from locus.links import other_bindings
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
-_DEVICE_NAMES = {"device", "dev", "devices", "DEVICE", "device_id", "gpu"}
 
 
 class Cause(NamedTuple):
@@ -90,7 +101,7 @@ def at_use(
     name = _root_name(node)
     moved_too = came_in and any(
         bindings.is_move(n) and _root_name(n.func.value) == name and file.statement(n) is not use.statement
-        for n in ast.walk(scope)
+        for n in file.find(scope, ("call", "to"), ("call", "cuda"))
     )
     layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
     computed = values.is_module(layer)  # a layer that is meant to be on the host: its result is handed over here
@@ -104,9 +115,11 @@ def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -
     """Whether the function makes the same call again, with what it passes moved there."""
     if not isinstance(call, ast.Call) or not call.args or not isinstance(call.func, ast.Attribute):
         return False
-    others = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and n is not call and n.args]
-    same = [n for n in others if ast.unparse(n.func) == ast.unparse(call.func)]
-    return any(bindings.is_move(n.args[0]) for n in same) and not bindings.is_move(call.args[0])
+    if bindings.is_move(call.args[0]):
+        return False
+    named = file.find(scope, ("call", histories.called_name(call)))
+    moved = [n for n in named if n is not call and n.args and bindings.is_move(n.args[0])]
+    return any(ast.unparse(n.func) == ast.unparse(call.func) for n in moved)
 
 
 def place_of(link: trails.Link) -> places.Location:
@@ -250,7 +263,7 @@ def _ignores_device(link: trails.Link) -> bool:
     calls = [node for node in ast.walk(link.node) if isinstance(node, ast.Call)]
     if link.how == "attribute" and not any(histories.called_name(call) in trails.MAKERS for call in calls):
         return False  # computed of something: that is where it should have been said
-    told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in _DEVICE_NAMES}
+    told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in device_text.NAMES}
     if not told:
         return False
     parameters = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs]} - told
@@ -298,7 +311,7 @@ def _before_helper(links: list[trails.Link], steps: list[histories.Step]) -> tra
     if made is None or made.file is None or made.node is None:
         return None
     scope = next((a for a in made.file.ancestors(made.node) if isinstance(a, source.Function)), None)
-    if not isinstance(scope, ast.FunctionDef) or scope.name == "__init__" or mentions_device(scope):
+    if not isinstance(scope, ast.FunctionDef) or scope.name == "__init__" or device_text.is_mentioned_in(scope):
         return None
     for number, link in enumerate(links):
         if link.context.scope is scope and link.how == "return" and number > 0:
@@ -370,22 +383,12 @@ def _made_object(links: list[trails.Link], users: list[types.FrameType]) -> Caus
         file = source.load(frame.f_code.co_filename)
         scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
         names = [name for name, value in list(frame.f_locals.items()) if value is owner]
-        for statement in batches.statements(scope) if scope is not None and names else ():
+        made = [s for name in names for s in bindings.binders(scope, name)] if scope is not None else []
+        for statement in sorted(made, key=lambda s: (s.lineno, s.col_offset)):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 if any(isinstance(t, ast.Name) and t.id in names for t in statement.targets):
                     return Cause(location_of(file, statement), None)
     return None
-
-
-def mentions_device(tree: ast.AST) -> bool:
-    """Whether a piece of program says anything about devices."""
-    for node in ast.walk(tree):
-        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", getattr(node, "arg", None))
-        if isinstance(name, str) and (name in _DEVICE_NAMES or name in ("cuda", "cpu")):
-            return True
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("cuda"):
-            return True
-    return False
 
 
 def location_of(file: source.Source, node: ast.AST) -> places.Location:

@@ -13,13 +13,15 @@ from typing import Any
 
 import torch
 
-from locus import source, values
+from locus import source, text_index, values
 
 _PREFERRED = (
     "device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device",
     "self.args.device", "self.cfg.device", "self.config.device", "self.opt.device",
 )  # fmt: skip
 _PARAMETERS = ("device", "dev")
+NAMES = {"device", "dev", "devices", "DEVICE", "device_id", "gpu"}
+"""What variables that say a device are called."""
 
 
 def write(
@@ -65,6 +67,21 @@ def of_looped_module(file: source.Source, node: ast.AST, frames: list[types.Fram
     return f"next({call.func.id}.parameters()).device" if has_any else ""
 
 
+def is_mentioned_in(tree: ast.AST) -> bool:
+    """Whether a piece of program says anything about devices."""
+    return text_index.once(tree, _is_mentioned_in)
+
+
+def _is_mentioned_in(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", getattr(node, "arg", None))
+        if isinstance(name, str) and (name in NAMES or name in ("cuda", "cpu")):
+            return True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("cuda"):
+            return True
+    return False
+
+
 def same_device(value: Any, device: str) -> bool:
     """Whether a value means this device to PyTorch."""
     if isinstance(value, torch.device):
@@ -83,12 +100,8 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
             return True
     place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
     statement = file.statement(node)
-    for inner in ast.walk(scope):
-        if isinstance(inner, (ast.Import, ast.ImportFrom)):
-            bound = any((alias.asname or alias.name).partition(".")[0] == name for alias in inner.names)
-        else:
-            bound = isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and inner.id == name
-        if not bound or function_of(file, inner) is not scope or (inner.lineno, inner.col_offset) >= place:
+    for inner in file.find(scope, ("store", name), ("import", name)):
+        if (inner.lineno, inner.col_offset) >= place or function_of(file, inner) is not scope:
             continue
         # The statement's own target is not bound yet when its value is computed; a loop's is.
         if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
@@ -185,12 +198,12 @@ def _written(method: Any) -> types.FunctionType | None:
 
 def _has_attribute(file: source.Source, scope: ast.AST, text: str) -> bool:
     """Whether `self.device` is bound in the class, or `args.device` is read elsewhere in the function."""
-    around = file.scope(scope) if text.startswith("self.") else scope
+    attribute = text.rpartition(".")[2]
     if text.startswith("self."):
         first = getattr(scope, "name", "") == "__init__"
-        stored = [n for n in ast.walk(around) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+        stored = file.find(file.scope(scope), ("stored attribute", attribute))
         return any(ast.unparse(n) == text for n in stored) and not first
-    return any(isinstance(n, ast.Attribute) and ast.unparse(n) == text for n in ast.walk(around))
+    return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
 
 
 def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, Any]) -> str:

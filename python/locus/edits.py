@@ -85,7 +85,7 @@ def operand_edits(request: Request) -> dict[str, Edit]:
         makers = _MAKERS if wanted else compared
     for kind, make in makers.items():
         edit = None
-        with contextlib.suppress(Exception):  # an odd tree must not cost the other edits
+        with contextlib.suppress(BaseException):  # an odd tree, or object, must not cost the other edits
             edit = make(request)
         if edit is not None and places.is_user_file(edit["file"]):
             found[kind] = edit
@@ -198,11 +198,10 @@ def _given_there(request: Request, file: source.Source, call: ast.Call) -> str:
     helper = device_text.function_of(file, call)
     if not isinstance(node, ast.Call) or histories.called_name(node) != getattr(helper, "name", None):
         return ""
-    bound_again = {n.id for n in ast.walk(helper) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for name in bindings.parameters(helper):
         given = bindings.argument_of(node, file, helper, name)
         value = values.evaluate(given, request.use.frame) if given is not None else None
-        if values.is_tensor(value) and str(value.device) == request.device and name not in bound_again:
+        if values.is_tensor(value) and str(value.device) == request.device and not file.find(helper, ("store", name)):
             return f"{name}.device"
     return ""
 
@@ -257,7 +256,7 @@ def generator_device(request: Request) -> Edit | None:
     for frame in request.users[:1]:
         trees += class_trees(frame.f_locals.get("self"))
     for file, scope in trees:
-        for node in ast.walk(scope):
+        for node in file.find(scope, *(("assign", text) for text in wanted if text)):
             if isinstance(node, ast.Assign) and any(ast.unparse(target) in wanted for target in node.targets):
                 calls = [n for n in ast.walk(node.value) if isinstance(n, ast.Call)]
                 made = next((call for call in calls if histories.called_name(call) == "Generator"), None)
@@ -287,15 +286,11 @@ def assign_to(request: Request) -> Edit | None:
     if owner is not None and request.facts["kind"] == "plain-attribute":
         wanted.add(f"self.{owner['attribute']}")
     for file, scope in scopes(request):
-        for node in ast.walk(scope):
-            if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
-                continue
-            call = node.value
-            if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "cuda"):
-                text = ast.unparse(call.func.value)
-                plain = isinstance(call.func.value, (ast.Name, ast.Attribute, ast.Subscript))
-                if text in wanted and plain and not _is_of_another(file, scope, node, text):
-                    return file.edit([Change.before(node, f"{file.segment(call.func.value)} = ")])
+        for node in file.find(scope, *(("dropped move", text) for text in wanted)):
+            moved = node.value.func.value
+            plain = isinstance(moved, (ast.Name, ast.Attribute, ast.Subscript))
+            if plain and not _is_of_another(file, scope, node, ast.unparse(moved)):
+                return file.edit([Change.before(node, f"{file.segment(moved)} = ")])
     return None
 
 
@@ -306,9 +301,8 @@ def _is_of_another(file: source.Source, scope: ast.AST, node: ast.AST, text: str
         if around is scope:
             return False
         if isinstance(around, source.Function) and name is not None and name[0] != "self":
-            bound = {argument.arg for argument in ast.walk(around.args) if isinstance(argument, ast.arg)}
-            bound |= {n.id for n in ast.walk(around) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-            if name[0] in bound:
+            given = {argument.arg for argument in ast.walk(around.args) if isinstance(argument, ast.arg)}
+            if name[0] in given or file.find(around, ("store", name[0])):
                 return True
     return False
 
@@ -409,7 +403,7 @@ def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
         return file, node
     name = request.facts["name"]
     for file, scope in scopes(request) if name.isidentifier() else ():
-        for statement in ast.walk(scope):
+        for statement in file.find(scope, ("assign", name)):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 named = [t.id for t in statement.targets if isinstance(t, ast.Name)]
                 if named == [name] and histories.called_name(statement.value) in makers:
@@ -426,8 +420,7 @@ def _serves_others(request: Request, made: histories.Step) -> bool:
         return False
     scope, statement = device_text.function_of(made.file, made.call), made.file.statement(made.call)
     named = {name for target, _ in bindings.pairs(statement) for name in batches.targets(target)}
-    loads = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id in named and isinstance(n.ctx, ast.Load)]
-    return len(loads) > 1
+    return len(made.file.find(scope, *(("load", name) for name in named))) > 1
 
 
 # Cases that are not about one tensor being elsewhere than the others.

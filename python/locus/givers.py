@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 from locus import batches, bindings, device_text, histories, rewriting, source, trails, values
-from locus.causes import Cause, location_of, mentions_device
+from locus.causes import Cause, location_of
 
 
 def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
@@ -52,7 +52,7 @@ def of_batch(steps: list[histories.Step], device: str, users: list[types.FrameTy
         if step.facts["at"]["line"] == steps[number].facts["at"]["line"] or step.file is None or step.node is None:
             continue  # by the loader itself
         scope = next((a for a in step.file.ancestors(step.node) if isinstance(a, source.Function)), None)
-        if scope is None or step.facts["explicit"] or not mentions_device(scope):
+        if scope is None or step.facts["explicit"] or not device_text.is_mentioned_in(scope):
             return None
         running = [frame.f_code for frame in users if frame.f_code.co_filename == step.file.file]
         if any(step.file.function_at(code.co_firstlineno, code.co_name) is scope for code in running):
@@ -87,11 +87,8 @@ def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
     for link in trail.links:
         if link.how != "argument" or not isinstance(link.node, ast.Name):
             continue
-        for statement in batches.statements(link.context.scope):
-            call = statement.value if isinstance(statement, ast.Expr) else None
-            if call is None or statement.lineno >= link.statement.lineno or not bindings.is_move(call):
-                continue
-            if isinstance(call.func.value, ast.Name) and call.func.value.id == link.node.id:
+        for statement in bindings.dropped_moves(link.context.scope, link.node.id):
+            if statement.lineno < link.statement.lineno:
                 edit = link.context.file.edit([source.Change.before(statement, f"{link.node.id} = ")])
                 return None if edit is None else (link.node.id, edit)
     return None
@@ -102,17 +99,26 @@ def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
     key = name.rpartition("[")[2].rstrip("]")
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
     for file in [each for each in files.values() if each is not None]:
-        for node in ast.walk(file.tree):
-            target = None
-            if isinstance(node, ast.Expr) and bindings.is_move(node.value):
-                target = node.value.func.value
-            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == ast.unparse(node.value):
-                target = node.value
-            if isinstance(target, ast.Subscript) and ast.unparse(target.slice).replace("'", '"') == key:
-                text = f"{file.segment(target)} = "
-                keeps = file.edit([source.Change.before(node, text)]) if isinstance(node, ast.Expr) else None
-                return Cause(location_of(file, node), keeps)
+        node, target = file.once(_left_elements).get(key, (None, None))
+        if node is not None:
+            text = f"{file.segment(target)} = "
+            keeps = file.edit([source.Change.before(node, text)]) if isinstance(node, ast.Expr) else None
+            return Cause(location_of(file, node), keeps)
     return None
+
+
+def _left_elements(file: source.Source) -> dict[str, tuple[ast.stmt, ast.Subscript]]:
+    """The first statements of a file that leave `state[key]` where it is, by the key: what they moved is not kept."""
+    found: dict[str, tuple[ast.stmt, ast.Subscript]] = {}
+    for node in ast.walk(file.tree):
+        target: ast.AST | None = None
+        if isinstance(node, ast.Expr) and bindings.is_move(node.value):
+            target = node.value.func.value
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
+            target = node.value if ast.unparse(node.targets[0]) == ast.unparse(node.value) else None
+        if isinstance(target, ast.Subscript):
+            found.setdefault(ast.unparse(target.slice).replace("'", '"'), (node, target))
+    return found
 
 
 def is_made_anew(step: histories.Step) -> bool:
@@ -128,10 +134,8 @@ def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.Fr
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
     found: list[tuple[source.Source, Any, Any]] = []
     for file in [each for each in files.values() if each is not None]:
-        for call in ast.walk(file.tree):
-            if not isinstance(call, ast.Call) or len(call.args) != 2:
-                continue
-            if histories.called_name(call) == "saved_tensors_hooks":
+        for call in file.find(file.tree, ("call", "saved_tensors_hooks")):
+            if len(call.args) == 2:
                 found.append((file, _function(file, call.args[0]), _function(file, call.args[1])))
     if len(found) != 1 or found[0][2] is None:
         return None
@@ -171,5 +175,5 @@ def _function(file: source.Source, node: ast.AST) -> Any:
     if isinstance(node, ast.Lambda):
         return node
     name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
-    found = [n for n in ast.walk(file.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    found = [n for n in file.find(file.tree, ("definition", name)) if isinstance(n, ast.FunctionDef)]
     return found[0] if len(found) == 1 else None

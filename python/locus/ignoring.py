@@ -91,9 +91,13 @@ def _lines_of_statement(file: str, line: int) -> range:
 def comments_in(file: str) -> dict[int, str]:
     """The comments of a file that speak to Locus, by line; strings that look like one are none."""
     loaded = source.load(file)
-    if loaded is None or "locus:" not in loaded.text:
-        return {}
-    found = {}
+    return loaded.once(_comments_in) if loaded is not None else {}
+
+
+def _comments_in(loaded: source.Source) -> dict[int, str]:
+    found: dict[int, str] = {}
+    if "locus:" not in loaded.text:
+        return found
     try:
         for token in tokenize.generate_tokens(io.StringIO(loaded.text).readline):
             if token.type == tokenize.COMMENT and "locus:" in token.string:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from locus import device_text, histories, hooks, places, rewriting, source, values
-from locus.causes import Cause, location_of, mentions_device
+from locus.causes import Cause, location_of
 
 
 def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> Cause | None:
@@ -120,7 +120,7 @@ def _construction(module: Any, wrong: str, device: str, users: list[types.FrameT
     if chosen + 1 < len(callers) and node is not None and isinstance(file.parent(node), ast.Return):
         # `return nn.Sequential(…)`: a function that only builds; who asked for it knows where it shall be.
         scope = next((a for a in file.ancestors(node) if isinstance(a, source.Function)), None)
-        if scope is not None and not mentions_device(scope):
+        if scope is not None and not device_text.is_mentioned_in(scope):
             place = callers[chosen + 1]
             file = source.load(place["file"])
             node = _call_at(file, place) if file is not None else None
@@ -158,7 +158,7 @@ def _keeper(
         held = values.attributes(owner)
         kept = [name for name, value in [*held.items(), *(held.get("_modules") or {}).items()] if value is module]
         for its_file, tree in rewriting.class_trees(owner) if kept else ():
-            if not mentions_device(tree):
+            if not device_text.is_mentioned_in(tree):
                 continue
             for statement in ast.walk(tree):
                 if isinstance(statement, ast.Assign) and _is_passed_on(statement.value):

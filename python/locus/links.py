@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from locus import batches, bindings, source, values
+from locus import bindings, source, values
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def pick(value: ast.AST, part: int | str | None) -> tuple[ast.AST, int | str | N
 def other_bindings(link: Link) -> Iterator[tuple[ast.stmt, ast.AST]]:
     """The other statements of the function that bind the same name, with their values."""
     text = ast.unparse(link.target) if link.target is not None else ""
-    for statement in batches.statements(link.context.scope):
+    for statement in bindings.binders(link.context.scope, text):
         for target, value in bindings.pairs(statement):
             if statement is not link.statement and isinstance(target, ast.Name) and target.id == text:
                 yield statement, value
@@ -79,7 +79,7 @@ def last_binding(context: Context, node: ast.Name) -> tuple[ast.stmt, ast.AST, a
     name, line = node.id, min(context.line, getattr(node, "lineno", context.line))
     own = context.file.statement(node)
     found: tuple[ast.stmt, ast.AST, ast.AST, str] | None = None
-    for statement in batches.statements(context.scope):
+    for statement in bindings.binders(context.scope, name):
         inside_loop = isinstance(statement, (ast.For, ast.AsyncFor)) and bindings.holds(statement, line)
         if statement is own and not inside_loop:
             continue

@@ -70,13 +70,13 @@ def _put_into(request: Request, file: source.Source, statement: Any) -> list[ast
     found = list(value.values if isinstance(value, ast.Dict) else getattr(value, "elts", []))
     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     around = next((a for a in file.ancestors(statement) if isinstance(a, ast.ClassDef)), file.tree)
-    for node in ast.walk(around):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
-            if ast.unparse(node.targets[0].value) == ast.unparse(target):
+    text = ast.unparse(target)
+    for node in file.find(around, ("assign to item of", text), ("call", "append")):
+        if isinstance(node, ast.Assign):
+            if len(node.targets) == 1:
                 found.append(node.value)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
-            if ast.unparse(node.func.value) == ast.unparse(target) and len(node.args) == 1:
-                found.append(node.args[0])
+        elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == text and len(node.args) == 1:
+            found.append(node.args[0])
     return found
 
 
@@ -115,7 +115,7 @@ def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
     if not isinstance(holder, ast.ClassDef) or not arguments or not attribute.isidentifier():
         return ""
     mine = f"{arguments[0].arg}.{attribute}"
-    stored = [n for n in ast.walk(holder) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    stored = file.find(holder, ("stored attribute", attribute))
     return mine if any(ast.unparse(node) == mine for node in stored) else ""
 
 
@@ -184,7 +184,7 @@ def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | No
         if owner is not values.MISSING:
             trees += [(f, tree, f"self.{attribute}") for f, tree in class_trees(owner)]
     for file, scope, target in trees:
-        made = [value for bound, value in rewriting.bindings(scope) if ast.unparse(bound) == target]
+        made = rewriting.values_of(file, scope, target)
         if len(made) > 1 and file.file == frame.f_code.co_filename:
             # Made several times: the last one before the line that runs, in its own function.
             here = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)

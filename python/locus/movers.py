@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from locus import batches, bindings, histories, rewriting, source, trails, values
+from locus import batches, bindings, histories, rewriting, source, text_index, trails, values
 from locus.causes import Cause, location_of
 
 _METHODS = ("to", "cuda", "to_device", "move_to", "move")
@@ -35,9 +35,9 @@ def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
 
 def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> tuple[str, source.Edit] | None:
     me = bindings.self_name(scope)
-    for statement in batches.statements(scope):
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if call is None or not bindings.is_move(call) or not histories.has_copied(file.file, statement.lineno):
+    for statement in text_index.once(scope, _dropped):
+        call = statement.value
+        if not histories.has_copied(file.file, statement.lineno):
             continue
         moved, name, changes = call.func.value, "", None
         if attribute is not None and ast.unparse(moved) == f"{me}.{attribute}":
@@ -49,6 +49,11 @@ def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> t
         if edit is not None:
             return name, edit
     return None
+
+
+def _dropped(scope: ast.AST) -> list[ast.Expr]:
+    """The statements `x.to(device)` of a function, whose result nobody keeps."""
+    return [s for s in batches.statements(scope) if isinstance(s, ast.Expr) and bindings.is_move(s.value)]
 
 
 def _kept_in_container(

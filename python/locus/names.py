@@ -6,17 +6,17 @@ Walks what the live frames can reach, reading only what is simply there (see val
 from __future__ import annotations
 
 import collections
+import contextlib
 import gc
 import heapq
 import itertools
-import json
 import types
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 
-from locus import batches, places, values
+from locus import batches, places, values, written
 
 _MAX_VISITS = 60_000
 _MAX_ELEMENTS = 2_000
@@ -28,8 +28,7 @@ _OWNED = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
 _ATTACHED = {"plain-attribute", "plain-container", "function-context"}
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """A module on the way to a tensor, and how it is reached."""
 
     module: Any
@@ -38,8 +37,7 @@ class Holder:
     path: str
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """How the walk came to a value: the name so far and what it passed."""
 
     name: str
@@ -54,8 +52,7 @@ class Way:
     """Below something that the module's .to() does not reach."""
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """One name of a tensor."""
 
     name: str
@@ -148,17 +145,24 @@ class _Walk:
         at_module_level = frame.f_locals is frame.f_globals
         first = code.co_varnames[0] if code.co_argcount and code.co_varnames else ""
         for name, value in list(frame.f_locals.items()):
-            if name.startswith("__") or not isinstance(name, str):
+            if type(value) in _BARREN or self.is_other(value) or not isinstance(name, str) or name.startswith("__"):
                 continue
             kind = "closure" if name in code.co_freevars else "variable"
             kind = "batch" if name in bound else kind
-            is_method = name == first and any(code.co_name in vars(cls) for cls in type(value).__mro__)
-            is_self = name == "self" or is_method
+            is_self = name == "self" or (name == first and _has_method(value, code.co_name))
             self.add_root(name, value, kind, number, 0 if mine else _LIBRARY, is_self)
         if mine and not at_module_level:
             for name, value in list(frame.f_globals.items()):
-                if not name.startswith("__"):
+                if type(value) in _BARREN or self.is_other(value):  # most of what a program has names for
+                    continue
+                if isinstance(name, str) and not name.startswith("__"):
                     self.add_root(name, value, "global", number, 0.2, False)
+
+    def is_other(self, value: Any) -> bool:
+        """Whether a value is a tensor, and none of the targets."""
+        if not issubclass(type(value), torch.Tensor) or id(value) in self.by_id:
+            return False
+        return not self.by_storage or values.storage_key(value) not in self.by_storage
 
     def add_root(self, name: str, value: Any, kind: str, frame: int, rank: float, is_self: bool) -> None:
         if isinstance(value, (str, int, float, bool, type(None), type)):
@@ -205,19 +209,20 @@ class _Walk:
         queue = [(value, way) for _, _, _, value, way in sorted(self.queue, key=lambda entry: entry[2])]
         self.queue.clear()
         for value, way in queue:
-            self.push(value, replace(way, rank=way.rank + 1.5) if id(value) in parts else way)
+            self.push(value, way._replace(rank=way.rank + 1.5) if id(value) in parts else way)
 
     # -- the walk itself
 
     def push(self, value: Any, way: Way) -> None:
-        if value is None or isinstance(value, (str, int, float, bool, bytes)):
+        if type(value) in _BARREN or isinstance(value, (str, int, float, bytes)):
             return
         heapq.heappush(self.queue, (way.rank, way.depth, next(self.order), value, way))
 
     def run(self) -> None:
         while self.queue and self.visits < _MAX_VISITS:
             _, _, _, value, way = heapq.heappop(self.queue)
-            self.visit(value, way)
+            with contextlib.suppress(BaseException):  # what refuses to be looked at costs no other its name
+                self.visit(value, way)
         self.queue.clear()
         for optimizer, way in self.optimizers:
             self.visit_optimizer(optimizer, way)
@@ -251,13 +256,13 @@ class _Walk:
         else:
             holder, kind = here, ""
         is_loss = isinstance(module, torch.nn.modules.loss._Loss)
-        step = replace(way, depth=way.depth + 1, holder=holder)
+        step = way._replace(depth=way.depth + 1, holder=holder)
         for table, table_kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
             for name, tensor in list((inside.get(table) or {}).items()):
                 if tensor is None:
                     continue
-                full = _attribute(way.name, name)
-                spot = step if way.detached else replace(step, attribute=name)
+                full = written.attribute(way.name, name)
+                spot = step if way.detached else step._replace(attribute=name)
                 self.note(tensor, full, kind or ("loss-weight" if is_loss else table_kind), spot)
                 if table == "_parameters":
                     self.parameters.setdefault(id(tensor), full)
@@ -266,45 +271,47 @@ class _Walk:
         for name, child in list((inside.get("_modules") or {}).items()):
             if child is not None:
                 path = f"{here.path}.{name}".strip(".")
-                inner = way.holder if way.detached else replace(here, module=child, path=path)
-                self.push(child, replace(step, name=_child(module, way.name, name), holder=inner))
+                inner = way.holder if way.detached else here._replace(module=child, path=path)
+                self.push(child, step._replace(name=written.child(module, way.name, name), holder=inner))
         for name, value in list(attributes.items()):
             if name in MODULE_FIELDS or isinstance(value, (bool, int, float, str, type(None))):
                 continue
-            spot = replace(step, name=_attribute(way.name, name), rank=way.rank + 0.4, detached=True)
+            spot = step._replace(name=written.attribute(way.name, name), rank=way.rank + 0.4, detached=True)
             if not way.detached:
-                spot = replace(spot, attribute=name, kind="plain-attribute", container=_container(value))
+                spot = spot._replace(attribute=name, kind="plain-attribute", container=written.container(value))
             if spot.container:
-                spot = replace(spot, kind="plain-container")
+                spot = spot._replace(kind="plain-container")
             self.push(value, spot)
         for cls in type(module).__mro__[:-2]:
             if cls.__module__.startswith("torch."):
                 break
             for name, value in list(vars(cls).items()):
                 if values.is_tensor(value):
-                    spot = replace(step, attribute=name, kind="plain-attribute")
-                    self.note(value, _attribute(way.name, name), kind or "plain-attribute", spot)
+                    spot = step._replace(attribute=name, kind="plain-attribute")
+                    self.note(value, written.attribute(way.name, name), kind or "plain-attribute", spot)
 
     def visit_plain(self, value: Any, way: Way) -> None:
-        step = replace(way, depth=way.depth + 1)
+        step = way._replace(depth=way.depth + 1)
         if issubclass(type(value), dict) or isinstance(value, collections.UserDict):
             data = values.attributes(value).get("data", {}) if isinstance(value, collections.UserDict) else value
             for key, item in list(itertools.islice(dict.items(data), _MAX_ELEMENTS)) if isinstance(data, dict) else ():
-                self.push(item, replace(step, name=f"{way.name}[{_key(key)}]"))
+                if type(item) not in _BARREN and not self.is_other(item):
+                    self.push(item, step._replace(name=f"{way.name}[{written.key(key)}]"))
             return
         if isinstance(value, (list, tuple, collections.deque)):
             fields = getattr(type(value), "_fields", None)
             for number, item in enumerate(itertools.islice(value, _MAX_ELEMENTS)):
-                part = f".{fields[number]}" if fields else f"[{number}]"
-                self.push(item, replace(step, name=f"{way.name}{part}"))
+                if type(item) not in _BARREN and not self.is_other(item):
+                    part = f".{fields[number]}" if fields else f"[{number}]"
+                    self.push(item, step._replace(name=f"{way.name}{part}"))
             return
         if isinstance(value, (set, frozenset)):
             for item in list(itertools.islice(value, _MAX_ELEMENTS)):
-                self.push(item, replace(step, name=f"{way.name}[…]"))
+                self.push(item, step._replace(name=f"{way.name}[…]"))
             return
         if isinstance(value, torch.autograd.function.FunctionCtx):
             for name, item in values.attributes(value).items():
-                self.push(item, replace(step, name=_attribute(way.name, name), kind="function-context"))
+                self.push(item, step._replace(name=written.attribute(way.name, name), kind="function-context"))
             return
         if not is_walked(value):
             return
@@ -312,18 +319,18 @@ class _Walk:
         for name, item in values.attributes(value).items():
             if isinstance(name, str):
                 attribute = f"{way.attribute}.{name}" if kind == "plain-attribute" else way.attribute
-                self.push(item, replace(step, name=_attribute(way.name, name), kind=kind, attribute=attribute))
+                self.push(item, step._replace(name=written.attribute(way.name, name), kind=kind, attribute=attribute))
 
     def visit_optimizer(self, optimizer: Any, way: Way) -> None:
         state = values.attributes(optimizer).get("state") or {}
         for parameter, entries in list(state.items()):
             if not isinstance(entries, dict):
                 continue
-            name = self.parameters.get(id(parameter)) or _group_name(optimizer, parameter)
+            name = self.parameters.get(id(parameter)) or written.place_in_groups(optimizer, parameter)
             for key, tensor in list(entries.items()):
-                place = f"state[{name}][{_key(key)}]"
+                place = f"state[{name}][{written.key(key)}]"
                 full = f"{type(optimizer).__name__}.{place}"
-                spot = replace(way, holder=Holder(optimizer, optimizer, way.name, ""), attribute=place)
+                spot = way._replace(holder=Holder(optimizer, optimizer, way.name, ""), attribute=place)
                 if values.is_tensor(tensor):
                     self.note(tensor, full, "optimizer-state", spot)
                 elif isinstance(tensor, (list, tuple)):
@@ -339,6 +346,10 @@ class _Walk:
             likeness = values.likeness(value, self.targets[number])
             if likeness is not None:
                 self.names.matches.setdefault(number, []).append(Match(name, kind, likeness, way, way.frame))
+
+
+def _has_method(value: Any, name: str) -> bool:
+    return any(name in vars(cls) for cls in type.mro(type(value)))
 
 
 def _parts(root: Any) -> list[Any]:
@@ -377,6 +388,12 @@ _NOT_WALKED = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
 )  # fmt: skip
 
+_BARREN = {
+    str, bytes, int, float, complex, bool, type(None), type, torch.device, torch.dtype, torch.Size, range, slice,
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CodeType, property,
+}  # fmt: skip
+"""What most names of a program stand for, and no tensor is in."""
+
 _MACHINERY = {
     "torch", "builtins", "threading", "logging", "_io", "io", "re", "numpy", "locus", "weakref", "functools",
     "itertools", "abc", "_abc", "_thread", "queue", "asyncio", "concurrent", "multiprocessing", "subprocess", "socket",
@@ -384,35 +401,3 @@ _MACHINERY = {
     "_pytest", "pluggy", "matplotlib", "PIL", "pandas", "zipimport", "random", "_random", "datetime", "decimal",
     "pathlib", "enum", "inspect", "ast", "typing",
 }  # fmt: skip
-
-
-def _attribute(name: str, attribute: str) -> str:
-    return f"{name}[{attribute}]" if attribute.isdigit() else f"{name}.{attribute}"
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return json.dumps(key, ensure_ascii=False)
-    return repr(key) if isinstance(key, (int, float, bool)) else "…"
-
-
-def _child(module: Any, name: str, child: str) -> str:
-    if isinstance(module, torch.nn.ModuleDict):
-        return f"{name}[{json.dumps(child)}]"
-    return _attribute(name, child)
-
-
-def _container(value: Any) -> str | None:
-    for cls, name in ((dict, "dict"), (tuple, "tuple"), (list, "list"), (set, "set"), (collections.deque, "deque")):
-        if isinstance(value, cls):
-            return name
-    return None
-
-
-def _group_name(optimizer: Any, parameter: Any) -> str:
-    """A parameter that no module has, by its place in the optimizer."""
-    for group, entry in enumerate(values.attributes(optimizer).get("param_groups") or []):
-        for number, candidate in enumerate(entry.get("params", ())):
-            if candidate is parameter:
-                return f"param_groups[{group}][{number}]"
-    return "…"

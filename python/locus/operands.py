@@ -24,11 +24,12 @@ def is_saved(name: str, frame: types.FrameType) -> bool:
     """Whether a variable was unpacked from ctx.saved_tensors."""
     file = source.load(frame.f_code.co_filename)
     scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
-    for node in ast.walk(scope) if scope is not None else ():
+    for saved in file.find(scope, ("attribute", "saved_tensors")) if scope is not None else ():
+        node = file.statement(saved)
         if isinstance(node, ast.Assign) and (node.lineno <= (frame.f_lineno or 0)):
             value = node.value.value if isinstance(node.value, ast.Subscript) else node.value
             targets = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-            if name in targets and isinstance(value, ast.Attribute) and value.attr == "saved_tensors":
+            if name in targets and value is saved:
                 return True
     return False
 
@@ -51,7 +52,7 @@ def read(tensor: Any) -> dict[str, Any]:
     """The facts that a tensor itself gives."""
     facts = {}
     for key, reader in _READERS.items():
-        with contextlib.suppress(Exception):  # a tensor subclass may refuse anything
+        with contextlib.suppress(BaseException):  # a tensor subclass may refuse anything
             facts[key] = reader(tensor)
     return facts
 

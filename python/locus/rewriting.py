@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from locus import histories, source, values
+from locus import histories, source, text_index, values
 from locus.source import Change, Edit
 
 FACTORIES = {
@@ -109,10 +109,10 @@ def device_argument(file: source.Source, call: ast.Call, words: str, drawn_there
 def without_cuda(file: source.Source, line: int) -> Edit | None:
     """The line without what puts tensors on a CUDA device: `x.to("cuda")` -> `x`, `x.cuda()` -> `x`."""
     changes = []
-    for node in ast.walk(file.tree):
-        if not isinstance(node, ast.Call) or node.lineno > line or node.end_lineno < line:
+    for node in file.find(file.tree, ("call", "to"), ("call", "cuda")):
+        if node.lineno > line or node.end_lineno < line:
             continue
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and len(node.args) <= 1:
+        if isinstance(node.func, ast.Attribute) and len(node.args) <= 1:
             start = Change.after(node.func.value, "")
             changes.append(Change(start.line, start.column, node.end_lineno, node.end_col_offset, ""))
     return file.edit(changes) if len(changes) == 1 and changes[0].line == changes[0].end_line == line else None
@@ -122,19 +122,21 @@ def _draws_on_devices(file: source.Source, call: ast.Call) -> bool:
     """Whether a program draws its random numbers on devices, rather than on the CPU and then moves them. Where nothing
     else is drawn, what else is made in the same statement says it.
     """
-    drawn = moved = 0
-    for node in ast.walk(file.tree):
-        if not isinstance(node, ast.Call):
-            continue
-        if histories.called_name(node) in RANDOM:
-            drawn += any(keyword.arg == "device" for keyword in node.keywords)
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
-            moved += isinstance(node.func.value, ast.Call) and histories.called_name(node.func.value) in RANDOM
+    drawn, moved = file.once(_random_calls)
     if drawn == moved == 0:
         beside = [node for node in ast.walk(file.statement(call)) if isinstance(node, ast.Call) and node is not call]
         named = [node for node in beside if histories.called_name(node) in FACTORIES]
         return any(keyword.arg == "device" for node in named for keyword in node.keywords)
     return drawn > moved
+
+
+def _random_calls(file: source.Source) -> tuple[int, int]:
+    """How many random numbers a file draws on a device, and how many on the CPU to move them."""
+    calls = file.find(file.tree, *(("call", name) for name in RANDOM))
+    drawn = sum(any(keyword.arg == "device" for keyword in node.keywords) for node in calls)
+    moves = [n for n in file.find(file.tree, ("call", "to"), ("call", "cuda")) if isinstance(n.func, ast.Attribute)]
+    moved = [n.func.value for n in moves if isinstance(n.func.value, ast.Call)]
+    return drawn, sum(histories.called_name(node) in RANDOM for node in moved)
 
 
 def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
@@ -185,7 +187,11 @@ def container_class(value: Any) -> str:
 
 def nn_name(file: source.Source) -> str:
     """How the file says torch.nn."""
-    for node in ast.walk(file.tree):
+    return file.once(_nn_name)
+
+
+def _nn_name(file: source.Source) -> str:
+    for node in file.find(file.tree, ("import", "")):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name == "torch.nn" and alias.asname:
@@ -197,19 +203,18 @@ def nn_name(file: source.Source) -> str:
     return "torch.nn"
 
 
-def bindings(scope: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """(target, value) of the assignments in a scope; those of `a, b = f(), g()` one by one."""
-    for node in ast.walk(scope):
-        if isinstance(node, ast.AnnAssign) and node.value is not None:
-            yield node.target, node.value
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        target, value = node.targets[0], node.value
-        pairs = isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List))
-        if pairs and len(target.elts) == len(value.elts):
-            yield from zip(target.elts, value.elts)
-        else:
-            yield target, value
+def values_of(file: source.Source, scope: ast.AST, text: str) -> list[ast.expr]:
+    """What is assigned to a target inside a scope; of `a, b = f(), g()` the part that is its own."""
+    found: list[ast.expr] = []
+    for node in file.find(scope, ("assign", text)):
+        if isinstance(node, ast.AnnAssign):
+            found += [node.value] if node.value is not None else []
+        elif len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            both = isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List))
+            parts = zip(target.elts, value.elts) if both and len(target.elts) == len(value.elts) else [(target, value)]
+            found += [value for part, value in parts if text_index.text_of(part) == text]
+    return found
 
 
 def moves_itself(statement: ast.stmt) -> bool:

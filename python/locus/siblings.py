@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from locus import batches, bindings, device_text, histories, rewriting, values
+from locus import batches, bindings, device_text, histories, rewriting, text_index, values
 from locus.links import Link
 
 
@@ -68,19 +68,28 @@ def moved_nearby(link: Link) -> bool:
         return False  # a new value: where it belongs is its own affair
     file, statement = link.context.file, link.statement
     if isinstance(statement, (ast.For, ast.AsyncFor)):
-        block = statement.body
+        moving = [other for other in statement.body if _moves_something(other)]
     else:
-        parent = file.parent(statement)
-        block = next((b for _, b in ast.iter_fields(parent) if isinstance(b, list) and statement in b), [])
-    for other in block:
-        if other is statement or hasattr(other, "body") or not isinstance(other, (ast.Assign, ast.AnnAssign)):
-            continue
-        value = other.value
-        while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not bindings.is_move(value):
-            value = value.func.value
-        if bindings.is_move(value) and moves_tensor(value) and not _is_bound_by(other, link.target):
-            return True
-    return False
+        moving = text_index.once(file.parent(statement), _moving).get(statement, [])
+    return any(other is not statement and not _is_bound_by(other, link.target) for other in moving)
+
+
+def _moving(parent: ast.AST) -> dict[ast.stmt, list[ast.stmt]]:
+    """The statements inside one, with those of the same block that move something."""
+    found: dict[ast.stmt, list[ast.stmt]] = {}
+    for _, block in ast.iter_fields(parent):
+        if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+            moving = [statement for statement in block if _moves_something(statement)]
+            found.update(dict.fromkeys(block, moving))
+    return found
+
+
+def _moves_something(statement: ast.stmt) -> bool:
+    """`x = y.to(device).float()`."""
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not bindings.is_move(value):
+        value = value.func.value
+    return bindings.is_move(value) and moves_tensor(value)
 
 
 def _is_bound_by(statement: ast.stmt, target: ast.AST | None) -> bool:
@@ -100,11 +109,12 @@ def _is_left_among(link: Link) -> bool:
         return False
     given = together.values if isinstance(together, ast.Dict) else together.elts
     others = {each.id for each in given if isinstance(each, ast.Name)} - {link.node.id}
-    for statement in batches.statements(link.context.scope):
-        for target, value in bindings.pairs(statement) if isinstance(statement, ast.Assign) else ():
-            if isinstance(target, ast.Name) and target.id in others and places_tensor(value):
-                return True
-    return False
+    return any(
+        isinstance(target, ast.Name) and target.id == other and places_tensor(value)
+        for other in others
+        for statement in bindings.binders(link.context.scope, other)
+        for target, value in (bindings.pairs(statement) if isinstance(statement, ast.Assign) else ())
+    )
 
 
 def moved_in_loop(link: Link) -> list[ast.Call]:

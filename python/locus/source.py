@@ -11,13 +11,15 @@ import contextlib
 import io
 import linecache
 import os
+import threading
 import time
 import tokenize
 import types
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
-from locus import overlay
+from locus import overlay, text_index
+from locus.text_index import Index
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Scope = (*Function, ast.ClassDef, ast.Module)
@@ -26,7 +28,10 @@ Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Edit = dict[str, Any]
 """An EDIT of a case."""
 
+T = TypeVar("T")
+
 _MAX_FILE = 8 << 20
+_LONG = 200  # lines of a statement; of a longer one, the block inside it is looked at
 _MAX_FILES = 256
 _folder = os.getcwd()  # relative names mean this one, also after the program has changed it
 _started = time.time()
@@ -44,14 +49,19 @@ class Source:
         self.lines = text.split("\n")
         self.tree = ast.parse(text, file)
         self._bytes = [line.encode("utf-8") for line in self.lines]
-        self._parents: dict[ast.AST, ast.AST] = {}
-        self._by_end: dict[tuple[int, int], list[ast.AST]] = {}
-        for node in ast.walk(self.tree):
-            for child in ast.iter_child_nodes(node):
-                self._parents[child] = node
-            end = getattr(node, "end_lineno", None)
-            if end is not None:
-                self._by_end.setdefault((end, node.end_col_offset), []).append(node)
+        self._index = Index(self.tree)
+        self._parents = self._index.parents
+        self._once: dict[Any, Any] = {}
+
+    def once(self, make: Callable[[Source], T]) -> T:
+        """What `make` says of the file, asked once."""
+        if make not in self._once:
+            self._once[make] = make(self)
+        return self._once[make]
+
+    def find(self, scope: ast.AST, *keys: text_index.Key) -> list[ast.AST]:
+        """The nodes inside `scope` that have one of these keys (see text_index.py), in the order of ast.walk()."""
+        return self._index.find(scope, *keys)
 
     def line(self, number: int) -> str:
         """The text of a line, from 1; "" where there is none."""
@@ -85,7 +95,7 @@ class Source:
         """The node of an instruction with these positions: the operation itself, not the statement around it."""
         if column < 0:
             return None
-        same = self._by_end.get((end_line, end_column), [])
+        same = self._index.ending_at(end_line, end_column)
         exact = [node for node in same if (node.lineno, node.col_offset) == (line, column)]
         if exact:
             return next((n for n in exact if isinstance(n, (ast.expr, ast.AugAssign))), exact[-1])
@@ -101,18 +111,7 @@ class Source:
 
     def statements_at(self, line: int) -> list[ast.stmt]:
         """The statements whose text covers a line, outermost first."""
-        found: list[ast.stmt] = []
-        body: list[ast.AST] = [self.tree]
-        while body:
-            node = body.pop()
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, (ast.stmt, ast.ExceptHandler)) or hasattr(child, "body"):
-                    first = min([child.lineno, *(d.lineno for d in getattr(child, "decorator_list", []))])
-                    if first <= line <= (child.end_lineno or child.lineno):
-                        if isinstance(child, ast.stmt):
-                            found.append(child)
-                        body.append(child)
-        return sorted(found, key=lambda s: (s.lineno, s.col_offset, -(s.end_lineno or 0)))
+        return self._index.statements_at(line)
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The function, class or module whose names `node` sees first."""
@@ -122,21 +121,11 @@ class Source:
         """The tree of a code object, by the line where it starts and its name."""
         if name == "<module>":
             return self.tree
-        for node in ast.walk(self.tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-                if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first_line:
-                    return node
-            elif name == "<lambda>" and isinstance(node, ast.Lambda) and node.lineno == first_line:
-                return node
-        return None
+        return self._index.function_at(first_line, name)
 
     def class_named(self, qualified: str) -> ast.ClassDef | None:
         """The tree of a class, by its qualified name."""
-        body: list[ast.AST] = [self.tree]
-        for part in qualified.replace(".<locals>", "").split("."):
-            inside = [n for outer in body for n in ast.walk(outer) if n is not outer]
-            body = [n for n in inside if isinstance(n, (ast.ClassDef, *Function)) and getattr(n, "name", "") == part]
-        return next((node for node in body if isinstance(node, ast.ClassDef)), None)
+        return self._index.class_named(qualified.replace(".<locals>", "").split("."))
 
     def text_between(self, one: ast.AST, other: ast.AST) -> str:
         """The text between the end of one node and the start of another."""
@@ -192,11 +181,25 @@ class Source:
         return "\n".join([*self.lines[:first], *edit["new"].split("\n"), *self.lines[first + count :]])
 
     def _checked(self, edit: Edit) -> Edit | None:
+        """An edit, if the statements that it changes can still be read; the rest of the file is what it was."""
+        is_new = edit["old"] == ""
+        first = max(edit["line"], 1)
+        last = first + 1 if is_new else first + edit["old"].count("\n")
+        start, end, indented = self._index.statements_around(first, last, _LONG, self._begins_line)
+        before = self.lines[start - 1 : edit["line"] if is_new else first - 1]
+        after = self.lines[edit["line"] if is_new else last : end]
+        piece = [*before, edit["new"], *after]
+        if indented:  # a block of its own, that goes on behind the piece as it does in the file
+            first_text = self.lines[start - 1]
+            piece = ["if True:", *piece, first_text[: len(first_text) - len(first_text.lstrip())] + "pass"]
         try:
-            ast.parse(self.apply(edit))
+            ast.parse("\n".join(piece))
         except (SyntaxError, ValueError):
             return None
         return edit if edit["old"] != edit["new"] else None
+
+    def _begins_line(self, statement: ast.stmt) -> bool:
+        return not self._bytes[statement.lineno - 1][: statement.col_offset].strip()
 
 
 class Change(NamedTuple):
@@ -221,10 +224,12 @@ class Change(NamedTuple):
         return cls(node.end_lineno, node.end_col_offset, node.end_lineno, node.end_col_offset, text)
 
 
+_moment = threading.local()
 _files: dict[str, tuple[tuple[float, int], Source | None]] = {}
 _vouched: dict[str, tuple[float, int]] = {}
 _given: dict[str, tuple[str, frozenset[int]]] = {}
 _checked_code: dict[tuple[str, int, str], bool] = {}
+_codes_of: dict[str, tuple[tuple[float, int], dict[tuple[int, str], list[types.CodeType]]]] = {}
 
 
 def path_of(file: str) -> str:
@@ -300,13 +305,25 @@ def vouch(code: types.CodeType, module_globals: dict[str, Any] | None = None) ->
     if len(_checked_code) > 4096:
         _checked_code.clear()
     _checked_code[key] = True
-    try:
+    if any(_same_code(code, other) for other in _compiled(file, stamp).get(key[1:], ())):
+        _vouched[file] = stamp
+
+
+def _compiled(file: str, stamp: tuple[float, int]) -> dict[tuple[int, str], list[types.CodeType]]:
+    """The code of a file as it is now, by first line and name; {} where it is no program."""
+    kept = _codes_of.get(file)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    found: dict[tuple[int, str], list[types.CodeType]] = {}
+    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):
         with open(path_of(file), "rb") as opened:
             whole = compile(opened.read(), file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, OSError, RecursionError):
-        return
-    if any(_same_code(code, other) for other in _codes(whole)):
-        _vouched[file] = stamp
+        for code in _codes(whole):
+            found.setdefault((code.co_firstlineno, code.co_name), []).append(code)
+    if len(_codes_of) >= _MAX_FILES:
+        _codes_of.clear()
+    _codes_of[file] = stamp, found
+    return found
 
 
 def _same_code(one: types.CodeType, other: types.CodeType) -> bool:
@@ -321,7 +338,29 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+@contextlib.contextmanager
+def at_one_moment() -> Iterator[None]:
+    """What is read in here of files is read as of one moment: each is asked once whether it has changed."""
+    is_outermost = getattr(_moment, "stamps", None) is None
+    if is_outermost:
+        _moment.stamps = {}
+    try:
+        yield
+    finally:
+        if is_outermost:
+            _moment.stamps = None
+
+
 def _stamp(file: str) -> tuple[float, int] | None:
+    stamps = getattr(_moment, "stamps", None)
+    if stamps is None:
+        return _read_stamp(file)
+    if file not in stamps:
+        stamps[file] = _read_stamp(file)
+    return stamps[file]
+
+
+def _read_stamp(file: str) -> tuple[float, int] | None:
     edited = overlay.text_of(path_of(file))
     if edited is not None:
         return 0.0, len(edited)
