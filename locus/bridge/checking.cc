@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "locus/bridge/aside.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
@@ -172,6 +173,11 @@ void define_check(py::module_& m) {
     set_policy_state(static_cast<PolicyState>(Policy::kRaise));
   });
   m.def("use_real_devices", &use_real_devices);
+  m.def("aside", [](const py::function& work) {
+    py::object result;
+    aside([&] { result = work(); });
+    return result;
+  });
   m.def("set_copy_follower", [](py::object follower) {
     auto* kept = new py::object(std::move(follower));  // for good: a copy may be made to the very end
     set_copy_follower([kept](std::uint64_t site, int device) {

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "locus/bridge/aside.h"
 #include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/watch.h"
@@ -52,19 +53,6 @@ void say_fault(const std::string& what) {
                     what.c_str());
 }
 
-/// Room for our own calls where the program has used up its recursion limit.
-class RecursionRoom {
- public:
-  RecursionRoom() : limit_(Py_GetRecursionLimit()) { Py_SetRecursionLimit(limit_ + kOurs); }
-  ~RecursionRoom() { Py_SetRecursionLimit(limit_); }
-  RecursionRoom(const RecursionRoom&) = delete;
-  RecursionRoom& operator=(const RecursionRoom&) = delete;
-
- private:
-  static constexpr int kOurs = 600;
-  int limit_;
-};
-
 py::dict operand_dict(const Call& call, const Violation& violation, OperandRef ref) {
   py::dict d;
   const Tensor t = operand(call, ref);
@@ -81,24 +69,30 @@ py::dict operand_dict(const Call& call, const Violation& violation, OperandRef r
   return d;
 }
 
+/// The frame that asks, for the thread that answers; none on autograd's own threads.
+py::object asking_frame() {
+  auto* frame = reinterpret_cast<PyObject*>(PyEval_GetFrame());
+  return frame != nullptr ? py::reinterpret_borrow<py::object>(frame) : py::none();
+}
+
 Decision ask_python(const py::dict& raw, c10::Device fallback) {
   if (g_reporter == nullptr) return {false, fallback};
-  const RecursionRoom room;
-  try {
-    const py::object answer = (*g_reporter)(raw);
-    if (answer.is_none()) return {false, fallback};
-    const auto pair = answer.cast<py::tuple>();
-    const std::string device = pair[1].cast<std::string>();
-    return {pair[0].cast<bool>(), device.empty() ? fallback : c10::Device(device)};
-  } catch (py::error_already_set& error) {
-    // The program's own: somebody ends it, or it has made an error of our warning.
-    if (error.matches(PyExc_KeyboardInterrupt) || error.matches(PyExc_SystemExit) || error.matches(PyExc_Warning))
-      throw;
-    say_fault(error.what());
-  } catch (const std::exception& error) {
-    say_fault(error.what());
-  }
-  return {false, fallback};
+  Decision decision{false, fallback};
+  py::object last_words = py::none();  // what is left to do in the program's own thread: a warning
+  const py::object frame = asking_frame();
+  const unsigned long thread = PyThread_get_thread_ident();
+  aside([&] {
+    try {
+      const auto answer = (*g_reporter)(raw, frame, thread).cast<py::tuple>();
+      const std::string device = answer[1].cast<std::string>();
+      decision = {answer[0].cast<bool>(), device.empty() ? fallback : c10::Device(device)};
+      last_words = answer[2];
+    } catch (const std::exception& error) {
+      say_fault(error.what());
+    }
+  });
+  if (!last_words.is_none()) last_words();  // what the program's own filters make of it is the program's
+  return decision;
 }
 
 }  // namespace

@@ -49,12 +49,12 @@ def build_case(raw: dict[str, Any], frames: list[Any] | None = None) -> dict[str
     try:
         frames = places.frames_here() if frames is None else frames
         _Case(raw, case, frames).fill()
-    except Exception as error:
+    except BaseException as error:
         note_fault("build_case", error)
     finally:
         try:
             places.release_locals(frames or [])
-        except Exception as error:
+        except BaseException as error:
             note_fault("release_locals", error)
         del frames
     return case
@@ -108,7 +108,7 @@ class _Case:
         """A fault in one part must not cost the others."""
         try:
             return step(*arguments)
-        except Exception as error:
+        except BaseException as error:  # what an object of the program raises when it is looked at
             note_fault(what, error)
             return None
 

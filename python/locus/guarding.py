@@ -91,8 +91,13 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Finding | None:
             error.__dict__["finding"] = finding
             return finding
         from locus import explaining
+        from locus._load import load_bridge
 
-        finding = explaining.explain(error, frames)
+        def explain_it() -> Finding | None:
+            _asking.now = True  # on that thread, too
+            return explaining.explain(error, frames)
+
+        finding = load_bridge().aside(explain_it)
         if finding is None:
             return None
         error.__dict__["finding"] = finding

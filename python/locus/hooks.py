@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from locus import histories, identity, places, values
+from locus import histories, identity, interruptions, places, values
 
 _moves: identity.ByIdentity[tuple[int, str, tuple[Any, ...]]] = identity.ByIdentity()
 _built: identity.ByIdentity[tuple[Any, ...]] = identity.ByIdentity()
@@ -164,7 +164,8 @@ def _wrap(owner: Any, name: str, note: Any) -> None:
         result = original(*args, **kwargs)
         try:
             note(name, result, args, kwargs)
-        except Exception as error:  # ours, never the program's
+        except Exception as error:  # ours, or the program's own that came in between
+            interruptions.pass_on(error)
             _fault(name, error)
         return result
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from locus import looking, places, values
+from locus import interruptions, looking, places, values
 
 _MAX_MODELS = 8
 _MAX_ROWS = 1_500
@@ -78,6 +78,7 @@ class Models:
         except Exception as error:
             from locus import facts
 
+            interruptions.pass_on(error)
             facts.note_fault("looking at models", error)
 
     def _look(self, roots: list[Any], frames: list[types.FrameType]) -> None:

@@ -87,6 +87,27 @@ def alone(is_alone: bool) -> Iterator[None]:
         _alone.now = False
 
 
+class _Standing(threading.local):
+    """Whose place a thread of Locus's own speaks of."""
+
+    frame: types.FrameType | None = None
+    thread = 0
+
+
+_standing = _Standing()
+
+
+@contextlib.contextmanager
+def standing_at(frame: types.FrameType | None, thread: int) -> Iterator[None]:
+    """What is asked in here is asked for another thread, which waits at `frame`."""
+    before = _standing.frame, _standing.thread
+    _standing.frame, _standing.thread = frame, thread
+    try:
+        yield
+    finally:
+        _standing.frame, _standing.thread = before
+
+
 def frames_here() -> list[types.FrameType]:
     """The frames that led to this operation, innermost first, without Locus's own.
 
@@ -96,19 +117,21 @@ def frames_here() -> list[types.FrameType]:
     """
     if getattr(_alone, "now", False):
         return []
-    own = [frame for frame in walk(sys._getframe(1)) if kind_of_file(frame.f_code.co_filename) != "locus"]
+    here = _standing.thread or threading.get_ident()
+    top = _standing.frame if _standing.thread else sys._getframe(1)
+    own = [frame for frame in walk(top) if kind_of_file(frame.f_code.co_filename) != "locus"]
     if any(is_user_file(frame.f_code.co_filename) for frame in own):
         return own
-    others = [list(walk(frame)) for ident, frame in sys._current_frames().items() if ident != threading.get_ident()]
+    mine = (here, threading.get_ident())
+    others = [list(walk(frame)) for ident, frame in sys._current_frames().items() if ident not in mine]
     main = threading.main_thread().ident
 
     def waits_in_backward(frames: list[types.FrameType]) -> bool:
         return any(frame.f_code.co_name == "_engine_run_backward" for frame in frames)
 
     chosen = next((frames for frames in others if waits_in_backward(frames)), None)
-    if chosen is None and threading.get_ident() != main and main is not None:
-        top = sys._current_frames().get(main)
-        chosen = list(walk(top))
+    if chosen is None and here != main and main is not None:
+        chosen = list(walk(sys._current_frames().get(main)))
     return own + [frame for frame in chosen or [] if kind_of_file(frame.f_code.co_filename) != "locus"]
 
 
@@ -131,19 +154,33 @@ def positions(code: types.CodeType, instruction: int) -> tuple[int, int, int, in
     if instruction < 0:
         return code.co_firstlineno, code.co_firstlineno, -1, -1
     if hasattr(code, "co_positions"):
-        for number, position in enumerate(code.co_positions()):
-            if number == instruction // 2:
-                line, end_line, column, end_column = position
-                if line is None:
-                    break
-                if column is None or end_column is None or end_line is None:
-                    return line, line, -1, -1
-                return line, end_line, column, end_column
+        known = _positions_of(code)
+        line, end_line, column, end_column = (
+            known[instruction // 2] if instruction // 2 < len(known) else (None, None, None, None)
+        )
+        if line is not None:
+            if column is None or end_column is None or end_line is None:
+                return line, line, -1, -1
+            return line, end_line, column, end_column
     line = 0
     for start, end, number in code.co_lines():
         if start <= instruction < end and number is not None:
             line = number
     return line, line, -1, -1
+
+
+_MAX_CODES = 64
+_known_positions: dict[int, tuple[types.CodeType, list[Any]]] = {}
+
+
+def _positions_of(code: types.CodeType) -> list[Any]:
+    """The positions of all instructions; Python itself counts them off from the first, each time it is asked."""
+    known = _known_positions.get(id(code))
+    if known is None:
+        if len(_known_positions) >= _MAX_CODES:
+            _known_positions.clear()
+        known = _known_positions[id(code)] = code, list(code.co_positions())  # the code is kept: so is its id
+    return known[1]
 
 
 def location(

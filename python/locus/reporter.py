@@ -5,17 +5,14 @@ becomes of it. Also puts in place, once a process, all that a watched program ne
 from __future__ import annotations
 
 import _thread
-import contextlib
 import functools
 import json
 import os
-import signal
-import sys
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
+from locus import places, source
 from locus._load import load_bridge
 from locus.after_import import after_import
 from locus.errors import PlacementWarning
@@ -61,46 +58,34 @@ def install() -> Any:
     return bridge
 
 
-def report(raw: dict[str, Any]) -> tuple[bool, str]:
-    """Called by the bridge for each distinct mistake: (the program wants the error, where the operands belong)."""
-    import torch
+def report(raw: dict[str, Any], frame: Any = None, thread: int = 0) -> tuple[bool, str, Any]:
+    """Called by the bridge for each distinct mistake, on a thread of Locus's own while the program's waits:
+    (the program wants the error, where the operands belong, what to call on the program's own thread or None).
 
-    from locus import places
+    `frame`: where that thread is; None on autograd's own threads, which have none.
+    """
+    import torch
 
     # Where the program is being traced, what is read here is no part of its graph.
     tracing = torch._C._get_tracing_state()
     if tracing is not None:
         torch._C._set_tracing_state(None)
     try:
-        with _uninterrupted(), places.alone(raw.get("alone", False)):
-            return _report(raw, sys._getframe().f_back)  # no frame on autograd's own threads
+        # Nor does a tensor of a class of the program's own get a say in how it is looked at.
+        with (
+            places.standing_at(frame, thread),
+            places.alone(raw.get("alone", False)),
+            source.at_one_moment(),
+            torch._C.DisableTorchFunctionSubclass(),
+        ):
+            return _report(raw, frame)
     finally:
         if tracing is not None:
             torch._C._set_tracing_state(tracing)
 
 
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until a finding is told: else the one at hand would be lost."""
-    held: dict[int, Any] = {}
-    came: list[tuple[int, Any]] = []
-    if threading.current_thread() is threading.main_thread():  # only there do handlers run
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.getsignal(number)
-            if callable(handler):
-                held[number] = handler
-                signal.signal(number, lambda number, frame: came.append((number, frame)))
-    try:
-        yield
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)
-        for number, frame in came[:1]:
-            held[number](number, frame)
-
-
-def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str]:
-    from locus import children, facts, handlers, places
+def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
+    from locus import children, facts, handlers
 
     bridge = load_bridge()
     policy = raw.get("policy", COLLECT)
@@ -115,30 +100,29 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str]:
         case["caught_by"] = caught_by
         case["replica"] = places.in_replica(places.walk(frame))
         _note_source(bridge, raw, case)
-    except Exception as error:
+    except BaseException as error:  # nothing that is meant for the program comes to this thread
         facts.note_fault("the facts of a finding", error)
         case = _poor_case(raw)
     if wanted == handlers.RAISE:
-        return True, ""  # the program means to catch it: no mistake of placement, a question it asks
+        return True, "", None  # the program means to catch it: no mistake of placement, a question it asks
     if policy == MOVE:
-        return False, bridge.blame_device(json.dumps(case))
+        return False, bridge.blame_device(json.dumps(case)), None
     offer(case)
     if at_finding is not None:
         try:
             at_finding(places.user_frames(places.frames_here()))
-        except Exception as error:
+        except BaseException as error:
             facts.note_fault("a look around", error)
     directory = os.getcwd() if policy == WARN else ""
     try:
         device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
-    except Exception as error:
+    except BaseException as error:
         facts.note_fault("the words of a finding", error)
         case = _poor_case(raw)
         device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
     children.note_change()
-    for cause, text in told:
-        _warn(cause, text, case["use"])
-    return False, device
+    # The program's filters and its own showwarning() are for its own thread.
+    return False, device, functools.partial(_warn_all, told, case["use"]) if told else None
 
 
 def offer(case: dict[str, Any]) -> None:
@@ -151,8 +135,6 @@ def offer(case: dict[str, Any]) -> None:
 
 def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
     """What the bridge itself knows of a mistake, for when all else has failed: a finding that says little is true."""
-    from locus import places
-
     file, line, function = "", 0, ""
     found = load_bridge().site_location(raw.get("site", 0))
     if found:
@@ -182,6 +164,11 @@ def add_case(case: dict[str, Any]) -> str:
 def forget_warnings() -> None:
     """What was warned about may be warned about again: another part of the program begins."""
     _warned.clear()
+
+
+def _warn_all(told: list[tuple[str, str]], use: dict[str, Any]) -> None:
+    for cause, text in told:
+        _warn(cause, text, use)
 
 
 def _warn(cause: str, text: str, use: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import json
 import time
 from typing import Any
 
-from locus import ignoring, reporter, source, uncaught
+from locus import ignoring, interruptions, reporter, source, uncaught
 from locus.coverage import Coverage
 from locus.runner import End
 from locus.settings import Settings
@@ -119,6 +119,7 @@ class Session:
         except Exception as error:
             from locus import facts
 
+            interruptions.pass_on(error)
             facts.note_fault(where, error)
             return None
 
