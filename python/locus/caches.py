@@ -43,44 +43,51 @@ def _is_made_by_default(steps: list[Any]) -> bool:
 
 def move_cached(request: Request) -> source.Edit | None:
     """`return _MASKS[n]` -> `return _MASKS[n].to(device)`, in the function that fills the table."""
-    for file, scope, text in _fillers(request.steps, request.facts["name"]):
-        given = [n.value for n in ast.walk(scope) if isinstance(n, ast.Return) and n.value is not None]
-        given = [node for node in given if isinstance(node, (ast.Subscript, ast.Name, ast.Attribute))]
-        if len(given) != 1 or _last_name(given[0]) != text:
+    for file, given in _fillers(request.steps, request.facts["name"]):
+        if given is None:
             continue
-        words = device_text.write(file, given[0], request.device, request.users)
+        words = device_text.write(file, given, request.device, request.users)
         if not words.startswith('"'):  # a device that is written down would be wrong for the next caller
-            return rewriting.append_call(file, given[0], f".to({words})")
+            return rewriting.append_call(file, given, f".to({words})")
     return None
 
 
-def _fillers(steps: list[Any], name: str) -> Iterator[tuple[source.Source, ast.AST, str]]:
-    """The functions that look into the table that a tensor was found in, and put something there where it is new."""
+def _fillers(steps: list[Any], name: str) -> Iterator[tuple[source.Source, ast.AST | None]]:
+    """What the functions return of the table that a tensor was found in, which look into it and put something there
+    where it is new; None where that is not plain."""
     text = _table(name)
     files = {id(step.file): step.file for step in steps if step.file is not None}
     for file in files.values() if text else ():
         filled = file.once(_filled_entries if "[" in name else _filled_slots)
-        for scope in filled.get(text, ()):
-            yield file, scope, text
+        for given in filled.get(text, ()):
+            yield file, given
 
 
-def _filled_entries(file: source.Source) -> dict[str, list[ast.AST]]:
-    """The functions of a file that look into a table and put something there, by the table's name."""
+def _filled_entries(file: source.Source) -> dict[str, list[ast.AST | None]]:
+    """What the functions of a file return that look into a table and put something there, by the table's name."""
     return _by_name(file, _entries_filled_by)
 
 
-def _filled_slots(file: source.Source) -> dict[str, list[ast.AST]]:
-    """The functions of a file that fill a variable or an attribute where it is empty, by its name."""
+def _filled_slots(file: source.Source) -> dict[str, list[ast.AST | None]]:
+    """What the functions of a file return that fill a variable or an attribute where it is empty, by its name."""
     return _by_name(file, _slots_filled_by)
 
 
-def _by_name(file: source.Source, filled_by: Callable[[ast.AST], set[str]]) -> dict[str, list[ast.AST]]:
-    found: dict[str, list[ast.AST]] = {}
+def _by_name(file: source.Source, filled_by: Callable[[ast.AST], set[str]]) -> dict[str, list[ast.AST | None]]:
+    found: dict[str, list[ast.AST | None]] = {}
     for scope in ast.walk(file.tree):
         if isinstance(scope, _FUNCTIONS) and scope.name != "__init__":
             for text in filled_by(scope):
-                found.setdefault(text, []).append(scope)
+                known, given = found.setdefault(text, []), _returned(scope, text)
+                if given is not None or not known:  # of the others it is enough to know that there is one
+                    known.append(given)
     return found
+
+
+def _returned(scope: ast.AST, text: str) -> ast.AST | None:
+    given = [n.value for n in ast.walk(scope) if isinstance(n, ast.Return) and n.value is not None]
+    given = [node for node in given if isinstance(node, (ast.Subscript, ast.Name, ast.Attribute))]
+    return given[0] if len(given) == 1 and _last_name(given[0]) == text else None
 
 
 def _table(name: str) -> str:

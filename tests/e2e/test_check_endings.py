@@ -69,12 +69,12 @@ import os, signal, sys, threading, torch
 sys.setswitchinterval(1e-5)
 def watch():
     while True:
-        frame = sys._current_frames()[threading.main_thread().ident]
-        while frame is not None:
-            if frame.f_code.co_name == "build_case":
-                print("while it is explained", flush=True)
-                return os.kill(os.getpid(), signal.{number})
-            frame = frame.f_back
+        for frame in sys._current_frames().values():
+            while frame is not None:
+                if frame.f_code.co_name == "build_case":
+                    print("while it is explained", flush=True)
+                    return os.kill(os.getpid(), signal.{number})
+                frame = frame.f_back
 watcher = threading.Thread(target=watch, daemon=True)
 watcher.start()
 {MISTAKE}
