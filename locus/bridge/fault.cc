@@ -29,7 +29,9 @@ class Line {
     return *this;
   }
   Line& operator<<(std::uint64_t number) { return digits(number, 10); }
-  Line& operator<<(const void* address) { return (*this << "0x").digits(reinterpret_cast<std::uintptr_t>(address), 16); }
+  Line& operator<<(const void* address) {
+    return (*this << "0x").digits(reinterpret_cast<std::uintptr_t>(address), 16);
+  }
 
   /// To standard error. Who does not read it does not hold up the end: a pipe is written to where it has room.
   void write_out() const {
@@ -69,7 +71,8 @@ void explain(const void* address) {
     const Place place = place_of(origin.site);
     const char* op = operator_name(origin.op);
     if (std::strncmp(op, "aten::", 6) == 0) op += 6;
-    line << " is in the " << std::uint64_t{bytes_in(chunk.label)} << " bytes of a tensor on cuda:" << device << ", made";
+    line << " is in the " << std::uint64_t{bytes_in(chunk.label)} << " bytes of a tensor on cuda:" << device
+         << ", made";
     // Memory taken by itself says nothing of what the program called.
     if (*op != 0 && std::strncmp(op, "empty", 5) != 0) line << " by " << op << "()";
     line << " at " << (place.file != nullptr ? place.file : "<unknown>") << ":"

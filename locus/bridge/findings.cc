@@ -140,11 +140,9 @@ Decision report_call(const Call& call, const Violation& violation, const Moment&
 Decision report_violation(const Call& call, const Violation& violation, engine::SiteId site, uint64_t key) {
   const Moment moment{.site = site, .key = key};
   torch::jit::Stack operands(call.stack.begin() + static_cast<std::ptrdiff_t>(call.base), call.stack.end());
-  return in_python(
-      [op = call.op, operands = std::move(operands), violation, moment]() mutable {
-        return report_call(Call{plan_of(op), op, operands, 0}, violation, moment);
-      },
-      {false, violation.device});
+  return in_python([op = call.op, operands = std::move(operands), violation,
+                    moment]() mutable { return report_call(Call{plan_of(op), op, operands, 0}, violation, moment); },
+                   {false, violation.device});
 }
 
 Decision report_raw(py::dict& raw, c10::Device fallback) {

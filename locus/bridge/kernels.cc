@@ -90,7 +90,8 @@ void visit_tensors(ArgumentKind kind, IValue& value, Visit&& visit) {
 /// Whether autograd, which has passed this call on already, will send gradients back to its operands: it would not know
 /// of a move down here, and they would arrive on the wrong device.
 bool is_recorded(const Call& call) {
-  if (!at::GradMode::is_enabled() || !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality)) return false;
+  if (!at::GradMode::is_enabled() || !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality))
+    return false;
   for (const OperandRef& ref : all_operands(call)) {
     if (operand(call, ref).requires_grad()) return true;
   }

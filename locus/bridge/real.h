@@ -46,8 +46,8 @@ class RealCrossing {
   std::chrono::steady_clock::time_point began_;
 };
 
-/// Threads that nobody had decided about and that were not watched up to their first use of a device, which no kernel of
-/// ours sees on a real card: name and number.
+/// Threads that nobody had decided about and that were not watched up to their first use of a device, which no kernel
+/// of ours sees on a real card: name and number.
 std::vector<std::pair<std::string, int>> late_threads();
 /// The calling thread is one of them.
 void note_late_thread();

@@ -77,7 +77,6 @@ std::vector<T> by_weight(const std::vector<T>& entries, Same same, Merge merge, 
   return merged;
 }
 
-
 // The sections of the page; each is empty when it has nothing to show.
 std::string html_findings(const engine::Report& report, std::string_view directory);
 /// `state` is HTML: whether it is new.

@@ -52,5 +52,5 @@ def _code_of(handler: Any) -> types.CodeType | None:
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not isinstance(handler, (types.FunctionType, types.MethodType)):
-        handler = getattr(type(handler), "__call__", None)
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004  (not whether it can be called, but its code)
     return getattr(getattr(handler, "__func__", handler), "__code__", None)

@@ -185,7 +185,9 @@ class Writer:
         self.lines.append(f"with torch.autocast(KIND, dtype=torch.bfloat16):\n    results.append(({body}).float())")
 
     def no_grad(self) -> None:
-        body = self.fill(self.rng.choice(("{f}.add_({f})", "{f}.mul_({s})", "{f}.copy_({f})", "{v}.addcmul_({v}, {v})")))
+        body = self.fill(
+            self.rng.choice(("{f}.add_({f})", "{f}.mul_({s})", "{f}.copy_({f})", "{v}.addcmul_({v}, {v})"))
+        )
         self.lines.append(f"with torch.no_grad():\n    results.append({body})")
 
     def text(self) -> str:

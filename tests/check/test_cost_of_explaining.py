@@ -34,6 +34,7 @@ locus.reporter._report = counted
 atexit.register(lambda: print(json.dumps(costs)))
 """
 
+
 def costs_of(program, text):
     """The calls that the explanation of each finding took, in the order of the program."""
     checked = check_source(program, text)

@@ -344,7 +344,7 @@ print("went on without its worker")
 
 
 def test_a_loader_still_says_that_a_worker_died(program):
-    """DataLoader raises it from its handler of SIGCHLD, at once: the program must not wait for a worker that is gone."""
+    """DataLoader raises it from its handler of SIGCHLD, at once: the program must not wait for a dead worker."""
     checked = check_source(program, PREPARED + KILLED_WORKER)
     assert "went on" not in checked.stdout, checked.result.describe()
     assert "DataLoader worker" in checked.result.stderr and "killed" in checked.result.stderr

@@ -109,7 +109,9 @@ def test_an_edit_is_judged_as_by_the_whole_file(file, longest, monkeypatch):
         line = chance.randrange(len(file.lines))
         old = file.lines[line]
         indent = old[: len(old) - len(old.lstrip())]
-        new = chance.choice([f"{old}  # more", old.replace("(", "((", 1), f"{old.rstrip()}.to(device)", f"{indent}pass"])
+        new = chance.choice(
+            [f"{old}  # more", old.replace("(", "((", 1), f"{old.rstrip()}.to(device)", f"{indent}pass"]
+        )
         inserted = chance.choice([f"{indent}x = x.to(device)", f"{indent}x = (", "x = 1", f"{indent}    x = 1"])
         for edit in (
             {"file": file.file, "line": line + 1, "old": old, "new": new, "note": ""},
@@ -134,4 +136,6 @@ def test_an_edit_is_judged_as_by_the_whole_file(file, longest, monkeypatch):
 def _is_plain(file, edit):
     """Whether an edit changes one whole statement on its own line, or puts one after such a line, as Locus's do."""
     around = file.statements_at(edit["line"])
-    return bool(around) and not hasattr(around[-1], "body") and edit["old"] != "" and edit["new"].startswith(edit["old"])
+    return (
+        bool(around) and not hasattr(around[-1], "body") and edit["old"] != "" and edit["new"].startswith(edit["old"])
+    )
