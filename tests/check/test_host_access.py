@@ -71,3 +71,18 @@ def test_a_copy_that_is_not_pinned_is_a_note_in_the_ledger(program):
     notes = {entry["line"]: entry.get("note") for entry in checked.report["transfers"]}
     assert notes[last] == "non_blocking, not pinned"
     assert notes[16] == "non_blocking"
+
+
+def test_asking_for_the_shape_of_a_copy_under_way_is_no_read(program):
+    text = """\
+import torch
+
+x = torch.arange(3.0, device="cuda")
+buffer = torch.empty(3).pin_memory()
+buffer.copy_(x, non_blocking=True)
+print(torch.zeros_like(buffer), buffer.new_ones(2), torch.empty_like(buffer).shape)
+torch.cuda.synchronize()
+print(buffer)
+"""
+    checked = check_source(program, text)
+    assert checked.findings == [] and checked.result.code == 0, checked.result.describe()
