@@ -140,8 +140,8 @@ def of_host(entry):
 
 
 def cases_of(entry, known, more, seen):
-    """(key, case, row of the table or None) of the cases that are asked for; with `seen`, of an entry's first sample and
-    of each operator only what is new in it."""
+    """(key, case, row of the table or None) of the cases that are asked for; with `seen`, of an entry's first sample
+    and of each operator only what is new in it."""
     sample = None
     for case in entry.cases():
         key = key_of(entry, case)

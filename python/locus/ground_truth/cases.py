@@ -66,11 +66,10 @@ def prepare() -> Any:
 def entries(dtypes: tuple[str, ...] = DTYPES) -> list[Entry]:
     """Every entry of PyTorch's databases of operators, modules and optimizers, kind by kind."""
     import torch
+    from torch.testing._internal import common_utils
     from torch.testing._internal.common_methods_invocations import op_db
     from torch.testing._internal.common_modules import module_db
     from torch.testing._internal.common_optimizers import optim_db
-
-    from torch.testing._internal import common_utils
     from torch.testing._internal.opinfo import core
 
     for module in (common_utils, core):
