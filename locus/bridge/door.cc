@@ -2,8 +2,6 @@
 #include "locus/bridge/door.h"
 
 #include <ATen/SequenceNumber.h>
-#include <ATen/autocast_mode.h>
-#include <ATen/ops/_to_copy.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -16,6 +14,7 @@
 #include "locus/bridge/passage.h"
 #include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/repair.h"
 #include "locus/bridge/typed_door.h"
 #include "locus/bridge/watch.h"
 
@@ -51,80 +50,6 @@ Decision report_once(const Call& call, const Violation& violation) {
   const engine::SiteId site = current_site();
   return decide(key_of(call, violation, site), {false, violation.device},
                 [&](uint64_t key) { return report_violation(call, violation, site, key); });
-}
-
-/// Puts a tensor into an argument. Lists are made anew: the caller's must not change.
-void replace_operand(const Call& call, OperandRef ref, Tensor&& t) {
-  IValue& value = call.stack[call.base + ref.argument];
-  if (value.isTensor()) {
-    value = std::move(t);
-  } else if (value.isTensorList()) {
-    auto list = value.toTensorList().copy();
-    list.set(ref.element, std::move(t));
-    value = std::move(list);
-  } else if (value.isOptionalTensorList()) {
-    auto list = value.toOptionalTensorList().copy();
-    list.set(ref.element, std::optional<Tensor>(std::move(t)));
-    value = std::move(list);
-  }
-}
-
-/// The type that autocast would have given an operand, had it been on the card with the others: where an operator takes
-/// one type only, and comes out of autocast. From outside it shows in nothing but the types.
-std::optional<at::ScalarType> type_by_autocast(const Call& call, const Tensor& t, Device target) {
-  if (call.plan.rule.kind != engine::RuleKind::kExact || !target.is_cuda() || t.scalar_type() != at::kFloat) return {};
-  at::autocast::increment_nesting();
-  if (at::autocast::decrement_nesting() == 0) return {};
-  const at::ScalarType low = at::autocast::get_autocast_dtype(c10::kCUDA);
-  for (const OperandRef& ref : all_operands(call)) {
-    const Tensor other = operand(call, ref);
-    if (other.device().is_cuda() && other.scalar_type() == low) return low;
-  }
-  return {};
-}
-
-Tensor moved(const Call& call, const Tensor& t, Device wanted) {
-  const auto type = type_by_autocast(call, t, wanted);
-  return type.has_value() ? t.to(wanted, *type) : t.to(wanted);
-}
-
-void move_operands(const Call& call, const Violation& violation, Device target) {
-  if (violation.kind == Violation::Kind::kGenerator) {
-    call.stack[call.base + call.plan.generator] = IValue();
-    return;
-  }
-  const MovingScope moving;
-  // In place and out=: the operand that is written decides, or nothing would be written.
-  for (const OperandRef& ref : all_operands(call)) {
-    if (call.plan.arguments[ref.argument].written && violation.kind != Violation::Kind::kMustBeCpu) {
-      target = operand(call, ref).device();
-      break;
-    }
-  }
-  if (violation.kind == Violation::Kind::kIndex && target != violation.device && call.stack[call.base].isTensor() &&
-      !call.plan.arguments[0].written) {
-    return replace_operand(call, {0, -1}, operand(call, {0, -1}).to(target));  // the table is what is wrong
-  }
-  for (const OperandRef& ref : all_operands(call)) {
-    const auto rule = call.plan.rule.argument(ref.argument);
-    const bool must_be_cpu = rule == engine::ArgumentRule::kMustBeCpu;
-    if (call.plan.arguments[ref.argument].written || rule == engine::ArgumentRule::kFree) continue;
-    const Tensor t = operand(call, ref);
-    const Device wanted = must_be_cpu ? Device(c10::kCPU) : target;
-    if (t.device() == wanted || t.device().is_meta() || (t.dim() == 0 && t.device().is_cpu() && !must_be_cpu)) continue;
-    if (violation.kind == Violation::Kind::kIndex && rule != engine::ArgumentRule::kIndex && ref.argument != 0)
-      continue;
-    if (violation.kind == Violation::Kind::kMustBeCpu && !must_be_cpu) continue;
-    replace_operand(call, ref, moved(call, t, wanted));
-  }
-  if (call.plan.rule.kind != engine::RuleKind::kExact) return;
-  // Where PyTorch wants 0-dim tensors on the device too.
-  for (const OperandRef& ref : violation.odd) {
-    const Tensor t = operand(call, ref);
-    if (t.dim() == 0 && t.device() != target && !call.plan.arguments[ref.argument].written) {
-      replace_operand(call, ref, t.to(target));
-    }
-  }
 }
 
 /// A copy back to a device is the device's own read, in the order of its stream, unless the host has to convert or to
@@ -290,9 +215,12 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   if (!reopened) closed.emplace(DispatchKeySet(kCheckKey));
   Passage passage(plan);
   std::optional<Device> card;  // that the operands were moved away from
+  std::optional<Averages> averages;
   if (judging) {
     if (plan.tensors > 1 && find_violation(call, &violation)) {
+      averages.emplace(call);
       card = report_and_leave(call, violation);
+      averages->compare();
     }
     if (plan.generator >= 0) check_generator(call);
     if (copies_pending()) check_pending(call);
@@ -310,6 +238,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   } else {
     go_on(op, plan, next, stack, card);
   }
+  if (averages.has_value()) averages->bring_back();
   passage.end();
   const size_t returns = op.schema().returns().size();
   for (size_t i = stack->size() - returns; i < stack->size(); ++i) {
