@@ -13,14 +13,17 @@ from random_programs import TEMPLATES
 DEVICES = ("A", "B", "C")
 
 HEADER = """\
-import _thread, ctypes, threading
+import _thread, ctypes, threading, time
 from concurrent.futures import ThreadPoolExecutor
 import torch
 import torch.nn.functional as F
 from torch import nn
 {devices}
 torch.manual_seed({seed})
-results = []
+class Results(list):
+    def append(self, value):
+        super().append(value.detach().clone() if isinstance(value, torch.Tensor) else value)
+results = Results()
 """
 SIMULATED = 'A, B, C, KIND = "cuda:0", "cuda:1", "cpu", "cuda"'
 ON_CPU = 'A = B = C = KIND = "cpu"'
@@ -58,14 +61,11 @@ THREADS = (
     "box.append(ThreadPoolExecutor(1).submit(task).result())",
     "t = threading.Thread(target=lambda: box.append(task())); t.start(); t.join()",
     """\
-done = threading.Event()
-def begin():
-    try:
-        box.append(task())
-    finally:
-        done.set()
-_thread.start_new_thread(begin, ())
-done.wait()""",
+running, begun = _thread._count(), threading.Event()
+_thread.start_new_thread(lambda: begun.set() or box.append(task()), ())
+begun.wait()
+while _thread._count() > running:
+    time.sleep(0.001)""",
     """\
 @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 def begin(_):

@@ -20,6 +20,7 @@ import locus
 from locus import runner
 
 GENERATOR = "LOC016"
+NOT_A_CARD = "CUDAGuardImpl initialized with non-CUDA DeviceType"
 
 
 def main(first: int, count: int) -> dict:
@@ -49,7 +50,7 @@ def one(session: Session, folder: Path, seed: int) -> tuple[str, str]:
         return "invalid", ""
     path.write_text(text)
     words, values = run(path)
-    refused = bool(DEVICE_ERROR.search(words))
+    refused = bool(DEVICE_ERROR.search(words) or NOT_A_CARD in words)
     if words and not refused:
         return "invalid", f"raised something else: {words[-400:]}\n{text}"
     session.begin_part()
