@@ -13,7 +13,7 @@ from random_programs import TEMPLATES
 DEVICES = ("A", "B", "C")
 
 HEADER = """\
-import _thread, ctypes, threading, time
+import _thread, ctypes, os, threading, time
 from concurrent.futures import ThreadPoolExecutor
 import torch
 import torch.nn.functional as F
@@ -61,10 +61,14 @@ THREADS = (
     "box.append(ThreadPoolExecutor(1).submit(task).result())",
     "t = threading.Thread(target=lambda: box.append(task())); t.start(); t.join()",
     """\
-running, begun = _thread._count(), threading.Event()
-_thread.start_new_thread(lambda: begun.set() or box.append(task()), ())
+begun, number = threading.Event(), []
+def alone():
+    number.append(threading.get_native_id())
+    begun.set()
+    box.append(task())
+_thread.start_new_thread(alone, ())
 begun.wait()
-while _thread._count() > running:
+while os.path.exists(f"/proc/self/task/{number[0]}"):  # until it has said what nobody caught, too
     time.sleep(0.001)""",
     """\
 @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
