@@ -115,6 +115,7 @@ void go_on(const c10::OperatorHandle& op, const OperatorPlan& plan, DispatchKeyS
            const std::optional<Device>& card) {
   if (!card.has_value()) return op.redispatchBoxed(next, stack);
   op.callBoxed(stack);
+  if (card->is_cpu()) return;
   const size_t returns = op.schema().returns().size();
   for (size_t i = 0; i < returns && i < 32; ++i) {
     IValue& value = (*stack)[stack->size() - returns + i];
@@ -138,7 +139,9 @@ std::optional<Device> report_and_leave(const Call& call, const Violation& violat
                                        const std::exception_ptr& refusal = nullptr) {
   const std::optional<Device> card = card_of(call);
   report_and_move(call, violation, refusal);
-  return on_real_devices() || !card_of(call).has_value() ? card : std::nullopt;
+  if (!on_real_devices() && card_of(call).has_value()) return std::nullopt;
+  // Lengths belong on the host, and so does what becomes of them.
+  return violation.kind == Violation::Kind::kMustBeCpu && !card_of(call).has_value() ? Device(c10::kCPU) : card;
 }
 
 /// Tries a composite. True: it is done, its results are on the stack. False: a part refused; that is reported, the
@@ -290,8 +293,29 @@ void check_host_read(const std::string& op, const Tensor& t, int argument) {
 
 uint64_t calls_seen() { return g_calls.load(); }
 
+KeptErrors& kept_errors() {
+  static auto* errors = new KeptErrors;  // never destroyed: threads may raise to the very end
+  return *errors;
+}
+
+void KeptErrors::note(std::string words) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (words_.size() < kMost) words_.insert(std::move(words));
+}
+
+bool KeptErrors::take(const std::string& words) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = words_.find(words);
+  if (found == words_.end()) return false;
+  words_.erase(found);
+  return true;
+}
+
 void report_and_raise(const Call& call, const Violation& violation) {
-  if (policy() != Policy::kRaise) report_once(call, violation);
+  if (policy() != Policy::kRaise) {
+    report_once(call, violation);
+    kept_errors().note(violation_message(call, violation));
+  }
   raise_violation(call, violation);
 }
 

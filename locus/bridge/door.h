@@ -3,6 +3,9 @@
 
 #include <atomic>
 #include <exception>
+#include <mutex>
+#include <set>
+#include <string>
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/verdicts.h"
@@ -22,6 +25,21 @@ void report_and_move(const Call& call, const Violation& violation, const std::ex
 
 /// The same where the operands can't be moved: PyTorch's error is raised, and the finding is kept.
 [[noreturn]] void report_and_raise(const Call& call, const Violation& violation);
+
+/// The words of errors that were raised although their findings are kept: who hears of one that nobody caught knows
+/// that it is told already.
+class KeptErrors {
+ public:
+  void note(std::string words);
+  /// Whether there was one with these words; it is forgotten.
+  bool take(const std::string& words);
+
+ private:
+  static constexpr std::size_t kMost = 10'000;
+  std::mutex mutex_;
+  std::multiset<std::string> words_;
+};
+KeptErrors& kept_errors();
 
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
 void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);

@@ -46,7 +46,8 @@ class Patience:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             with contextlib.suppress(ValueError, OSError, TypeError):
-                signal.signal(number, handler)
+                # The report is out and only the end is left: another Ctrl-C must not change the exit status.
+                signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else handler)
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:

@@ -80,6 +80,9 @@ def forget() -> None:
 def _about(error: BaseException) -> Any:
     from locus import unruled
 
+    told = [str(one).partition("\n")[0] for one in unruled.chain(error)]
+    if any(_session.bridge.take_kept_error(words) for words in told):
+        return None  # its finding was kept before it was raised
     return unruled.about(error)
 
 

@@ -20,6 +20,7 @@ import locus
 from locus import runner
 
 GENERATOR = "LOC016"
+RAISED = "found, and raised all the same: there is no rule to go on by"
 NOT_A_CARD = "CUDAGuardImpl initialized with non-CUDA DeviceType"
 
 
@@ -27,14 +28,16 @@ def main(first: int, count: int) -> dict:
     locus.simulate(2, rng="cpu")
     session = Session("random", [])
     session.start()
-    counts = dict(programs=0, refused=0, fine=0, invalid=0)
+    counts = dict(programs=0, refused=0, fine=0, invalid=0, raised=0)
     problems = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + count):
             what, problem = one(session, Path(folder), seed)
             counts["programs"] += 1
             counts[what] += 1
-            if problem:
+            if problem == RAISED:
+                counts["raised"] += 1
+            elif problem:
                 problems.append(f"seed {seed}: {problem}")
     return {**counts, "problems": problems}
 
@@ -64,6 +67,8 @@ def one(session: Session, folder: Path, seed: int) -> tuple[str, str]:
     name = "refused" if refused else "fine"
     if bool(found) != refused:
         return name, f"{name}, but {len(found)} findings: {words[-300:]}{[f['code'] for f in found]}\n{text}"
+    if refused and DEVICE_ERROR.search(checked_words):
+        return name, RAISED
     if checked_words:
         return name, f"checked, it raised: {checked_words[-600:]}\n{text}"
     if any(finding["code"] == GENERATOR for finding in found):

@@ -48,13 +48,15 @@ def judge(outputs, record_property):
     results = [json.loads(output.strip().splitlines()[-1]) for output in outputs]
     problems = [problem for result in results for problem in result["problems"]]
     assert not problems, f"{len(problems)} programs; the first:\n" + "\n".join(problems[:3])
-    counts = {name: sum(r[name] for r in results) for name in ("programs", "refused", "fine", "invalid")}
+    counts = {name: sum(r[name] for r in results) for name in ("programs", "refused", "fine", "invalid", "raised")}
     assert counts["refused"] > 0.15 * counts["programs"] and counts["fine"] > 0.4 * counts["programs"], counts
+    assert counts["raised"] <= 0.02 * counts["refused"] + 1, counts
     figures = [
         f"{counts['programs']:,}",
         f"{counts['refused']:,} refused and found",
         f"{counts['fine']:,} fine and clean",
         f"{counts['invalid']:,} that the CPU refuses too",
+        f"{counts['raised']:,} found and not repaired",
     ]
     record_property("conformance", ["random programs", *figures])
 
