@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from locus import __version__, children, pages, reports, scratch, settings, simulation
+from locus import __version__, children, pages, reports, scratch, settings, simulation, uncaught
 from locus.companion import Companion
 from locus.errors import UsageError
 
@@ -184,7 +184,8 @@ class Checks:
         except pytest.skip.Exception:
             self._fail(item, self._take(item))
             raise
-        except BaseException:
+        except BaseException as error:
+            self._note(item, error)
             self._add_section(item, "setup", self._take(item))
             raise
         # The test itself still runs: it may have mistakes of its own.
@@ -196,7 +197,8 @@ class Checks:
         in_setup = item.stash.get(_pending, "")
         try:
             result = yield
-        except BaseException:
+        except BaseException as error:
+            self._note(item, error)
             self._add_section(item, "setup", in_setup)
             self._add_section(item, "call", self._take(item))
             raise
@@ -208,7 +210,8 @@ class Checks:
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
         try:
             result = yield
-        except BaseException:
+        except BaseException as error:
+            self._note(item, error)
             self._add_section(item, "teardown", self._take(item))
             raise
         finally:
@@ -227,6 +230,12 @@ class Checks:
         report.locus_on_device = bool(report.locus_ops) and self.session.uses_device()
         report.locus_incomplete = self.session.faulty() if report.locus_ops else ""
         return report
+
+    def _note(self, item: pytest.Item, error: BaseException) -> None:
+        """A refusal that no rule foresaw, in a test that did not mean it, is a finding."""
+        meant = item.get_closest_marker("xfail") is not None or _argument(item, "policy", "collect") != "collect"
+        if self.session is not None and not meant:
+            uncaught.note(error)
 
     def _fail(self, item: pytest.Item, text: str) -> None:
         if text:
