@@ -123,7 +123,7 @@ def test_hostile_names_are_only_text(show, report):
     finding["fixes"][0].update(old=f"a = {EVIL}", new=f"b = {EVIL}", note=EVIL)
     finding["cause"]["file"] = finding["uses"][0]["file"] = "/tmp/\"we'ird <b>\udcff/na&me.py"
     finding["uses"][0]["text"] = f"x = {EVIL} + 1"
-    finding["id"] = finding["code"] = EVIL
+    finding["id"], finding["code"] = EVIL, f"LOC{EVIL}"  # what does not begin so is refused
     report["program"].update(script=EVIL, argv=[EVIL], torch=EVIL)
     report["notes"] = [EVIL]
     for line in report["transfers"]:
