@@ -13,8 +13,6 @@ using engine::Origin;
 using engine::OriginId;
 using engine::Placement;
 
-constexpr uint64_t kShareEvery = 1024;  // calls
-
 c10::StorageImpl& storage_of(const at::Tensor& t) {
   return *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
@@ -30,7 +28,7 @@ constinit thread_local int t_composites = 0;
 OriginId origin_of_tensor(const at::Tensor& t) { return t.has_storage() ? origin_of(storage_of(t)) : 0; }
 
 Passage::Passage(const OperatorPlan& plan) : plan_(plan), site_(t_site), outer_site_(site_) {
-  if (g_calls.fetch_add(1, std::memory_order_relaxed) % kShareEvery == 0) publish_counters();
+  publish_calls(g_calls.fetch_add(1, std::memory_order_relaxed) + 1);
   if (site_ == 0) site_ = site_of_call();
   sequence_ = at::sequence_number::peek();
 }

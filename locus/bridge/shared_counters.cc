@@ -1,17 +1,14 @@
 // See shared_counters.h.
 #include "locus/bridge/shared_counters.h"
 
+#include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "locus/bridge/passage.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge {
 namespace {
-
-std::atomic<SharedCounters*> g_shared{nullptr};
-std::atomic<pid_t> g_owner{0};  // a forked child has the page too, and is not the program
 
 /// What ends a process unless somebody handles it. SIGSEGV has a handler of its own, SIGINT and SIGTERM have Python's.
 constexpr int kFatal[] = {SIGABRT, SIGBUS,    SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGHUP, SIGQUIT,
@@ -45,10 +42,13 @@ void watch_signals() {
 
 }  // namespace
 
+std::atomic<SharedCounters*> g_shared{nullptr};
 std::atomic<bool> g_device_used{false};
 
 void share_counters(SharedCounters* place) {
-  g_owner.store(getpid());
+  // A forked child has the page too, and is not the program.
+  static const int once = pthread_atfork(nullptr, nullptr, [] { g_shared.store(nullptr); });
+  (void)once;
   g_shared.store(place);
   if (place == nullptr) return;
   publish_counters();
@@ -57,7 +57,7 @@ void share_counters(SharedCounters* place) {
 
 void publish_counters() {
   SharedCounters* place = g_shared.load(std::memory_order_relaxed);
-  if (place == nullptr || getpid() != g_owner.load(std::memory_order_relaxed)) return;
+  if (place == nullptr) return;
   place->steps.store(static_cast<uint64_t>(g_steps.load(std::memory_order_relaxed)), std::memory_order_relaxed);
   place->calls.store(g_calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
   place->on_device.store(g_device_used.load(std::memory_order_relaxed) ? 1 : 0, std::memory_order_relaxed);
@@ -65,9 +65,9 @@ void publish_counters() {
 
 void note_fatal_signal(int number) noexcept {
   publish_counters();
-  SharedCounters* place = g_shared.load(std::memory_order_relaxed);
-  if (place == nullptr || getpid() != g_owner.load(std::memory_order_relaxed)) return;
-  place->signal.store(static_cast<uint64_t>(number), std::memory_order_relaxed);
+  if (SharedCounters* place = g_shared.load(std::memory_order_relaxed)) {
+    place->signal.store(static_cast<uint64_t>(number), std::memory_order_relaxed);
+  }
 }
 
 }  // namespace locus::bridge

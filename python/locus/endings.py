@@ -221,8 +221,6 @@ class Ending:
             missing = last.findings - len(words["findings"]) - len(words["ignored"])
             if missing > 0:
                 words["notes"].append(f"{missing} more had been found; the program was ended before they were written")
-            if not last.signal:
-                words["notes"].append("its last operators may not all be counted")
             with Patience() as patience:
                 self._publish(self._revive(words), patience)
         finally:
