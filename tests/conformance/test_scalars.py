@@ -31,10 +31,11 @@ def value(argument, made):
         return 1
     return None
 
+CRASHES = {"aten::matrix_exp_backward"}  # in PyTorch 2.6, with 0-dim tensors on the CPU alone
 fates = {}
 for name in sorted(torch._C._dispatch_get_all_op_names()):
     head, _, overload_name = name.partition(".")
-    if not head.startswith("aten::") or head.startswith("aten::_") or overload_name.endswith("out"):
+    if not head.startswith("aten::") or head.startswith("aten::_") or overload_name.endswith("out") or head in CRASHES:
         continue
     try:
         overload = getattr(getattr(torch.ops.aten, head[6:]), overload_name or "default")
