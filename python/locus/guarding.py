@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from locus import error_chain
 from locus.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _ERRORS = (RuntimeError, TypeError, ValueError, BufferError)
 """What PyTorch raises about devices, and NumPy."""
-_MOST_ERRORS = 32
 
 _on = False
 _asking = threading.local()
@@ -142,16 +142,7 @@ def _install_hooks() -> None:
 
 def _chain(error: BaseException) -> list[BaseException]:
     """An error and those behind it: causes, contexts, the members of a group."""
-    found: list[BaseException] = []
-    waiting = [error]
-    while waiting and len(found) < _MOST_ERRORS:
-        one = waiting.pop(0)
-        if any(one is known for known in found):
-            continue
-        found.append(one)
-        behind = (one.__cause__, one.__context__, *getattr(one, "exceptions", ()))
-        waiting += [each for each in behind if isinstance(each, BaseException)]
-    return found
+    return error_chain.walk(error, lambda one: (one.__cause__, one.__context__, *getattr(one, "exceptions", ())))
 
 
 def _attach_all(error: BaseException) -> None:

@@ -13,9 +13,8 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from locus import messages, places, source, values
+from locus import error_chain, messages, places, source, values
 
-_MOST_ERRORS = 32
 _MOST_OPERANDS = 12
 _MOST_WORDS = 300
 _TRACEBACK = "Traceback (most recent call last)"
@@ -51,18 +50,14 @@ def about(error: BaseException) -> About | None:
 def chain(error: BaseException) -> list[BaseException]:
     """An error and those behind it that it passes on: causes, members of a group, and what it was raised in place of.
     One that was caught, and that another error only came after, is not among them."""
-    found: list[BaseException] = []
-    waiting = [error]
-    while waiting and len(found) < _MOST_ERRORS:
-        one = waiting.pop(0)
-        if any(one is known for known in found):
-            continue
-        found.append(one)
-        behind = [one.__cause__, *getattr(one, "exceptions", ())]
+
+    def behind(one: BaseException) -> list[object]:
+        passed_on: list[object] = [one.__cause__, *getattr(one, "exceptions", ())]
         if one.__cause__ is None and one.__context__ is not None and not _is_done_with(one.__context__, one):
-            behind.append(one.__context__)
-        waiting += [each for each in behind if isinstance(each, BaseException)]
-    return found
+            passed_on.append(one.__context__)
+        return passed_on
+
+    return error_chain.walk(error, behind)
 
 
 def _is_done_with(first: BaseException, then: BaseException) -> bool:

@@ -63,15 +63,8 @@ def describe_failures(codes: dict[int, int]) -> str:
         if code > 0:
             return f"rank {rank} ended with exit status {code}"
         if code < 0:
-            return f"rank {rank} was killed by {signal_name(-code)}"
+            return f"rank {rank} was killed by {runner.End.by_signal(-code).by}"
     return ""
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _command(target: runner.Target) -> list[str]:

@@ -12,8 +12,8 @@ import sys
 import threading
 from typing import Any
 
-from locus import children, places, ranks
-from locus.ranks import calls, flight, launching
+from locus import children, places, ranks, runner
+from locus.ranks import calls, flight
 
 _PATIENCE = 2.0
 """Seconds that a state must last before it is believed: signals and the last lines of a loop take a moment."""
@@ -305,7 +305,7 @@ def _judge_job(session: Any, found: dict[int, flight.Flight], codes: dict[int, i
 def _fate(other: flight.Flight, rank: int, codes: dict[int, int] | None) -> str:
     code = (codes or {}).get(rank)
     if code is not None and code < 0:
-        return f"was killed by {launching.signal_name(-code)}"
+        return f"was killed by {runner.End.by_signal(-code).by}"
     if code:
         return f"had ended with exit status {code}"
     return "had ended" if other.header()[3] == flight.ENDED else "ended without coming to its end"
