@@ -38,7 +38,7 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
         session.load()
         ranks.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-        text = session.json(next((c for c in codes.values() if c), 0))
+        text = session.json(runner.End(next((c for c in codes.values() if c), 0)))
         words = reports.convert(text, "text").decode()
     with open(report, "w") as file:
         json.dump(
