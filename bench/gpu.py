@@ -115,7 +115,8 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("bench/gpu.py needs a GPU; this machine has none", file=sys.stderr)
         return 2
-    from locus import real, session
+    from locus.process import session
+    from locus.watch import real
 
     shapes = {"16x1024": make_step(16, 1024), "2x256": make_step(2, 256)}
     results = {}

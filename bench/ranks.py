@@ -115,7 +115,7 @@ def serve(mode: str) -> None:
 
         locus.simulate(devices=RANKS)
     if mode == "checked":
-        from locus import children
+        from locus.process import children
 
         children.start_in_child()
     steps = _make_step("cpu" if mode == "plain" else "cuda", "gloo" if mode == "plain" else "nccl")

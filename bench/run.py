@@ -129,7 +129,8 @@ def set_up(budget: Budget) -> Iterator[Row]:
     programs = {
         "plain": "import torch",
         "simulated": "import torch, locus; locus.simulate()",
-        "checked": "import torch, locus; locus.simulate(); from locus.session import Session; Session().start()",
+        "checked": "import torch, locus; locus.simulate(); "
+        "from locus.process.session import Session; Session().start()",
     }
     seconds = time_starts(programs, budget.starts)
     plain = seconds["plain"]

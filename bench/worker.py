@@ -133,7 +133,7 @@ def serve(mode: str) -> None:
 
         locus.simulate(devices=1)
     if mode == "checked":
-        from locus.session import Session
+        from locus.process.session import Session
 
         session = Session()
         session.start()

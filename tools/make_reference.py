@@ -30,7 +30,7 @@ SCHEMA = ROOT / "docs" / "report.schema.json"
 
 def command(name: str) -> str:
     """The usage and every option of a subcommand."""
-    from locus.cli import _build_parser
+    from locus.commands.cli import _build_parser
 
     commands = next(a for a in _build_parser()._actions if isinstance(a, argparse._SubParsersAction)).choices
     parser = commands[name]
@@ -49,11 +49,11 @@ def command(name: str) -> str:
 
 def pytest_options() -> str:
     """The options of the pytest plugin."""
-    from locus import pytest_plugin
+    from locus.pytest import plugin
 
     rows = ["| option | meaning |", "| --- | --- |"]
     rows.append("| `--locus` | run the tests on simulated CUDA devices and check them |")
-    for name, (metavar, words) in pytest_plugin._OPTIONS.items():
+    for name, (metavar, words) in plugin._OPTIONS.items():
         rows.append(f"| {_cell(f'`{name} {metavar}`')} | {_cell(words)} |")
     return "\n".join(rows)
 
@@ -166,7 +166,7 @@ def _type(annotation: Any) -> str:
         annotation = annotation.__forward_arg__
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
     if text == "Name":  # the four policies
-        from locus import policies
+        from locus.api import policies
 
         return " | ".join(repr(each) for each in typing.get_args(policies.Name))
     return text.replace("'", "")

@@ -3,7 +3,7 @@
 
     make_simulated_docs.py [--check]      # --check: says whether the page is up to date, writes nothing
 
-Features come from python/locus/simulated.py, names that refuse from python/locus/surface/not_simulated.py, figures from
+Features come from python/locus/surface/simulated.py, names that refuse from python/locus/surface/not_simulated.py, figures from
 docs/conformance.json, which the slow tests write with LOCUS_UPDATE_DOCS=1 (see tests/conformance/figures.py).
 """
 
@@ -59,9 +59,9 @@ def figures_table():
 
 def page():
     """The whole text."""
-    simulated = load(ROOT / "python" / "locus" / "simulated.py")
+    simulated = load(ROOT / "python" / "locus" / "surface" / "simulated.py")
     lines = ["# What is simulated", "", simulated.INTRODUCTION, ""]
-    lines.insert(0, "<!-- Made by tools/make_simulated_docs.py; edit python/locus/simulated.py. -->")
+    lines.insert(0, "<!-- Made by tools/make_simulated_docs.py; edit python/locus/surface/simulated.py. -->")
     for section, features in simulated.SECTIONS.items():
         lines += [f"## {section}", "", "| feature | | notes | test |", "| --- | --- | --- | --- |"]
         for feature in features:

@@ -1,5 +1,5 @@
 // A page of memory that another process reads: how far the program is, and what it died of. The page is made by
-// python/locus/companion.py, which says where the fields are.
+// python/locus/process/companion.py, which says where the fields are.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Which edits mend which reason. The edits themselves are made where the program's text is, in python/locus/edits.py.
+// Which edits mend which reason. The edits themselves are made where the program's text is, in python/locus/fixing.
 #pragma once
 
 #include <span>

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from locus import errors
+    from locus.api.guarding import explain, guard
+    from locus.api.ledgers import ledger, no_syncs, no_transfers
+    from locus.api.looking import history, where
+    from locus.api.placing import last_placement, place
+    from locus.api.policies import policy
     from locus.errors import PlacementWarning
-    from locus.guarding import explain, guard
-    from locus.ledgers import ledger, no_syncs, no_transfers
-    from locus.looking import history, where
-    from locus.placing import last_placement, place
-    from locus.policies import policy
-    from locus.simulation import simulate
+    from locus.process.simulation import simulate
 
 __version__ = "0.1.0"
 """The version of Locus."""
@@ -42,18 +42,18 @@ __all__ = [
 
 # Public name -> the module that defines it; loaded at first use, so that `import locus` stays cheap.
 _LAZY = {
-    "explain": "locus.guarding",
-    "guard": "locus.guarding",
-    "simulate": "locus.simulation",
+    "explain": "locus.api.guarding",
+    "guard": "locus.api.guarding",
+    "simulate": "locus.process.simulation",
     "errors": "locus.errors",
-    "where": "locus.looking",
-    "history": "locus.looking",
-    "place": "locus.placing",
-    "last_placement": "locus.placing",
-    "ledger": "locus.ledgers",
-    "no_syncs": "locus.ledgers",
-    "no_transfers": "locus.ledgers",
-    "policy": "locus.policies",
+    "where": "locus.api.looking",
+    "history": "locus.api.looking",
+    "place": "locus.api.placing",
+    "last_placement": "locus.api.placing",
+    "ledger": "locus.api.ledgers",
+    "no_syncs": "locus.api.ledgers",
+    "no_transfers": "locus.api.ledgers",
+    "policy": "locus.api.policies",
     "PlacementWarning": "locus.errors",
 }
 

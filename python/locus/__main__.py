@@ -2,7 +2,7 @@
 
 import sys
 
-from locus.cli import main
+from locus.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from locus import simulation
+    from locus.process import simulation
 
 _VARIABLES = ("LOCUS_SIMULATE", "LOCUS_MEMORY", "LOCUS_RNG")
 
@@ -44,7 +44,7 @@ def activate_with_torch(
 def _activate_or_exit(
     options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None
 ) -> None:
-    from locus import simulation
+    from locus.process import simulation
 
     # A program that runs without the machine it was promised would give wrong answers: better none.
     try:
@@ -52,7 +52,7 @@ def _activate_or_exit(
         if then is not None:
             then()
         elif os.environ.get("LOCUS_CHECK_DIR"):
-            from locus import children
+            from locus.process import children
 
             children.start_in_child()
     except LocusError as error:
@@ -78,7 +78,7 @@ def _start_from_environment() -> None:
     if _is_our_own(variables) and "torch" not in sys.modules:
         activate_with_torch(variables)
     elif variables:
-        from locus import simulation
+        from locus.process import simulation
 
         try:
             options = simulation.options_from_environment()
@@ -90,7 +90,7 @@ def _start_from_environment() -> None:
             activate_with_torch(options)
     edited = os.environ.get("LOCUS_OVERLAY")
     if edited and os.path.exists(edited):
-        from locus import overlay
+        from locus.process import overlay
 
         overlay.install_saved(edited)
 

@@ -2,8 +2,8 @@
 
 One folder of mode 0700 for each command, with everything in it. A file is made anew (never one that is there already,
 never through a link) with mode 0600, and takes its place by its name only when it is whole. The folder goes with the
-command; where that is killed, the process beside it (locus.companion) takes it away; where that is killed too, the next
-command does, an hour later.
+command; where that is killed, the process beside it (locus.process.companion) takes it away; where that is killed too,
+the next command does, an hour later.
 """
 
 from __future__ import annotations

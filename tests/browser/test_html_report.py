@@ -34,7 +34,7 @@ def browser():
 @pytest.fixture
 def show(browser, tmp_path):
     """show(report, **how) opens a report as a page."""
-    from locus import reports
+    from locus.process import reports
 
     def show(report, **how):
         path = tmp_path / "report.html"
@@ -108,7 +108,7 @@ def test_says_what_is_wrong_and_what_to_change(show, report):
 
 
 def test_the_script_is_the_one_that_the_page_allows(report):
-    from locus import reports
+    from locus.process import reports
 
     page = reports.convert(json.dumps(report).encode(), "html").decode()
     script = re.search(r"<script>(.*?)</script>", page, re.S)[1]

@@ -4,10 +4,10 @@ where there is no GPU. Arguments: the program, the file for the report."""
 import sys
 
 from locus._load import load_bridge
-from locus.session import Session
+from locus.process import runner
+from locus.process.session import Session
 
 import locus
-from locus import runner
 
 for program, report in [sys.argv[1:3]]:
     locus.simulate(1)

@@ -2,7 +2,7 @@
 
 import sys
 
-from locus.cli import main
+from locus.commands.cli import main
 
 # In a loop, because the runner's own `except` is below this frame: a handler around a whole loop is not taken for the
 # program's wish to catch the error.

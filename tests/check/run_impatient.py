@@ -4,8 +4,8 @@ says: `run_impatient.py SECONDS_FOR_A_RUN SECONDS_FOR_ALL SECONDS_AT_THE_END COM
 import sys
 import tempfile
 
-from locus.cli import main
 from locus.commands import fix
+from locus.commands.cli import main
 
 one, every, end = (float(word) for word in sys.argv[1:4])
 fix._ONE_RUN, fix._ALL_RUNS, fix.PATIENCE = (one, 0.0), (every, 0.0), end

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 from corpus import DEVICE_ERROR
-from locus.session import Session
+from locus.process import runner
+from locus.process.session import Session
 from random_sequences import write
 
 import locus
-from locus import runner
 
 GENERATOR = "LOC016"
 RAISED = "found, and raised all the same: there is no rule to go on by"

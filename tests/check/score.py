@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(HERE.parent.parent / "python" / "locus")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
-import mutate  # noqa: E402  (by its path: no torch in this process)
+import mutate  # noqa: E402
 from checker import DEADLINE, Verdict, check, judge  # noqa: E402
 from corpus import DEVICES, is_device_error, programs, read_mistakes  # noqa: E402
 from forkrunner import ForkRunner  # noqa: E402

@@ -175,7 +175,8 @@ def test_thousands_of_findings(program):
 def test_a_fault_of_our_own(program, fault):
     """The mistake is still found, the fault is in the report's notes, the program does not hear of it."""
     text = (
-        "import torch\nfrom locus import edits, facts, histories, names, places\n"
+        "import torch\nfrom locus.blame import facts; from locus.fixing import edits; "
+        "from locus.program import histories, names, places\n"
         f"def broken(*_):\n    raise ZeroDivisionError('ours')\n{fault}\n"
         + MISTAKE
         + "for _ in range(3):\n    b = a * torch.ones(3)\nprint(b.device)\n"
@@ -189,7 +190,7 @@ def test_a_fault_of_our_own(program, fault):
 def test_a_fault_of_the_reporter_itself(program):
     """Where nothing can be recorded, it is said once and the program goes on."""
     text = (
-        "import torch\nfrom locus import reporter\ndef broken(*_):\n    raise ZeroDivisionError('ours')\n"
+        "import torch\nfrom locus.watch import reporter\ndef broken(*_):\n    raise ZeroDivisionError('ours')\n"
         "reporter._poor_case = reporter.load_bridge = broken\n" + MISTAKE + "print((a * torch.ones(3)).device)\n"
     )
     checked = check_source(program, text)
@@ -203,7 +204,7 @@ def locus_text(program, text):
     with_path = textwrap.dedent(
         """\
         import sys
-        from locus.cli import main
+        from locus.commands.cli import main
         for arguments in [sys.argv[1:]]:
             sys.exit(main(arguments))
         """

@@ -18,10 +18,10 @@ from long_file import program as long_program
 # Counts the calls that each explanation makes. Notes for the case of a kill are written by the clock: not counted here.
 COUNTING = """
 import atexit, cProfile, json
-import locus.children, locus.reporter
+import locus.process.children, locus.watch.reporter
 
-locus.children.note_change = lambda: None
-_report, costs = locus.reporter._report, []
+locus.process.children.note_change = lambda: None
+_report, costs = locus.watch.reporter._report, []
 
 def counted(*given):
     profile = cProfile.Profile()
@@ -30,7 +30,7 @@ def counted(*given):
     finally:
         costs.append(sum(entry.callcount for entry in profile.getstats()))
 
-locus.reporter._report = counted
+locus.watch.reporter._report = counted
 atexit.register(lambda: print(json.dumps(costs)))
 """
 

@@ -15,19 +15,19 @@ PREPARED = """\
 import ctypes, gc, os, signal, sys, threading, time, warnings, weakref
 import torch
 from torch import nn
-import locus.facts
+import locus.blame.facts
 
 x = torch.ones(3, device="cuda")
 events = []
 in_the_middle = None
-build_case = locus.facts.build_case
+build_case = locus.blame.facts.build_case
 
 def build_case_with_events(*given, **named):
     if in_the_middle is not None:
         in_the_middle()
     return build_case(*given, **named)
 
-locus.facts.build_case = build_case_with_events
+locus.blame.facts.build_case = build_case_with_events
 
 class Late(Exception): pass
 class Ended(BaseException): pass
@@ -180,7 +180,7 @@ def use():
     return x + torch.ones(3)
 z = use()
 sys.settrace(None)
-print([file for file in files if file.endswith("locus/facts.py")], z.sum().item())
+print([file for file in files if file.endswith("locus/blame/facts.py")], z.sum().item())
 """,
         "[] 6.0",
         1,
@@ -356,12 +356,12 @@ NOTED = """
 net = nn.Linear(3, 3)
 def ring(number, frame): raise Late
 signal.signal(signal.SIGALRM, ring)
-import locus.hooks
-record = locus.hooks.record_module_move
+import locus.watch.hooks
+record = locus.watch.hooks.record_module_move
 def record_late(*given, **named):
     signal.raise_signal(signal.SIGALRM)
     record(*given, **named)
-locus.hooks.record_module_move = record_late
+locus.watch.hooks.record_module_move = record_late
 try:
     net.to("cuda")
     print("swallowed")

@@ -159,7 +159,7 @@ def test_standard_input_is_read_again(program, broken):
     broken.write_text(BROKEN.replace("range(20)", "range(int(input()))"))
     (broken.parent / "number").write_text("3\n")
     source = f"import os, sys\nos.dup2(os.open({str(broken.parent / 'number')!r}, os.O_RDONLY), 0)\n"
-    source += "from locus.cli import main\nfor a in [sys.argv[1:]]:\n    sys.exit(main(a))\n"
+    source += "from locus.commands.cli import main\nfor a in [sys.argv[1:]]:\n    sys.exit(main(a))\n"
     result = program.run_source(source, "fix", str(broken), cwd=broken.parent)
     assert result.code == 1 and "2 mended by verified edits; 1 more run" in result.stderr, result.describe()
 

@@ -115,7 +115,7 @@ def test_a_run_leads_its_group_as_the_first_did(program, tmp_path, leads):
     write(tmp_path, "with open('leads', 'a') as file: file.write(f'{os.getpgrp() == os.getpid()} ')\n")
     text = f"""
 import os, sys
-from locus.cli import main
+from locus.commands.cli import main
 child = 0 if {leads} else os.fork()
 if child:
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from corpus import PROGRAMS, programs
-from score import mutate
+from score import HERE, mutate
 
 SOURCE = """
 import torch
@@ -87,7 +87,7 @@ def test_every_mutant_compiles(path):
 
 def test_command_line(tmp_path):
     program = PROGRAMS / "correct" / "made_like_another.py"
-    command = [sys.executable, "-m", "locus.mutate", str(program)]
+    command = [sys.executable, str(HERE / "mutate.py"), str(program)]
     rows = subprocess.run(
         [*command, "-o", str(tmp_path / "out")], check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -95,5 +95,5 @@ def test_command_line(tmp_path):
     assert len(mutants) > 3 and all((tmp_path / "out" / m["path"].split("/")[-1]).exists() for m in mutants)
     listed = subprocess.run([*command, "--list"], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     assert "like-to-factory" in listed and not (tmp_path / "mutants").exists()
-    missing = subprocess.run([sys.executable, "-m", "locus.mutate", "nowhere.py"], capture_output=True, text=True)
+    missing = subprocess.run([sys.executable, str(HERE / "mutate.py"), "nowhere.py"], capture_output=True, text=True)
     assert missing.returncode == 2 and "nowhere.py" in missing.stderr and "Traceback" not in missing.stderr

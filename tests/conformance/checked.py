@@ -33,7 +33,7 @@ class Check:
         import locus
 
         locus.simulate(devices=1)
-        from locus.session import Session
+        from locus.process.session import Session
 
         self.session = Session()
         self.session.start()
@@ -84,7 +84,7 @@ class Tally:
     """What became of each case."""
 
     def __init__(self, check):
-        from locus import messages
+        from locus.watch import messages
 
         self.check, self.is_about_devices = check, messages.read
         self.count = collections.Counter()

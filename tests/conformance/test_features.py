@@ -1,7 +1,7 @@
 # ruff: noqa: E501
 """What ordinary programs reach beyond the common path: each works on a simulated device, or says by name that it doesn't.
 
-docs/simulated.md names these tests; python/locus/simulated.py is its source.
+docs/simulated.md names these tests; python/locus/surface/simulated.py is its source.
 """
 
 import copy

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from locus import simulated
+from locus.surface import simulated
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 

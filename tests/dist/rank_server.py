@@ -14,7 +14,8 @@ import traceback
 
 import forkrunner
 
-from locus import children, ranks, reports, runner, simulation
+from locus import ranks
+from locus.process import children, reports, runner, simulation
 
 
 def check(script, count, report, deadline="30", devices=None, act="", steps=""):
@@ -22,7 +23,7 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
 
     act: "kill:RANK" or "stop:RANK" sends SIGKILL or SIGSTOP to a rank that has printed "ready".
     """
-    from locus.session import Session
+    from locus.process.session import Session
 
     began = time.monotonic()
     options = simulation.check_options(int(devices or count))

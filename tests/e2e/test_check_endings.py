@@ -66,7 +66,7 @@ def test_a_mistake_and_an_ending(program, ending, code, note):
 def test_a_signal_while_a_finding_is_explained(program, number, code):
     text = f"""
 import os, signal, torch
-from locus import facts
+from locus.blame import facts
 build_case = facts.build_case
 def interrupted(raw):
     print("while it is explained", flush=True)

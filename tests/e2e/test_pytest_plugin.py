@@ -372,8 +372,8 @@ def test_it_costs_nothing_without_the_option(project):
     (project / "tests" / "test_gpu.py").write_text(
         "import sys, pytest\n"
         "def test_no_torch():\n"
-        "    assert 'locus.pytest_plugin' in sys.modules and 'torch' not in sys.modules\n"
-        "    assert not [m for m in sys.modules if m.startswith('locus.') and m != 'locus.pytest_plugin']\n"
+        "    assert 'locus.pytest.plugin' in sys.modules and 'torch' not in sys.modules\n"
+        "    assert not [m for m in sys.modules if m.startswith('locus.') and not m.startswith('locus.pytest')]\n"
         "def test_report(locus_report):\n    pass\n"
         "@pytest.mark.locus(policy='raise')\ndef test_marker():\n    pass\n"
     )

@@ -13,7 +13,7 @@ BROKEN = EXAMPLES / "broken_training.py"
 
 
 def locus(program, *words, **how):
-    return program.call("locus.cli:main", [str(word) for word in words], **how)
+    return program.call("locus.commands.cli:main", [str(word) for word in words], **how)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from locus.errors import LocusError
+from locus.process import children
 
-from locus import children, scratch
+from locus import scratch
 
 IMPATIENT = Path(__file__).parents[1] / "check" / "run_impatient.py"
 MISTAKE = "import os, signal, sys, time, torch\nx = torch.ones(2, device='cuda') + torch.ones(2)\n"
@@ -162,7 +163,7 @@ def test_no_folder_can_be_made(program, tmp_path, command):
     (tmp_path / "p.py").write_text("print('ran')")
     text = f"""
 import sys, tempfile
-from locus.cli import main
+from locus.commands.cli import main
 tempfile.tempdir = {str(tmp_path / "missing")!r}
 sys.exit(main([{command!r}, "p.py"]))
 """

@@ -13,7 +13,8 @@ _CODE = '''
 import sys
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from locus import facts, histories, places
+from locus.blame import facts
+from locus.program import histories, places
 
 frames_here = places.frames_here
 
@@ -107,7 +108,7 @@ class Probe(TorchDispatchMode):
 
 def probe(origins=True):
     """A mode whose `cases` fill up while the program under it runs."""
-    from locus import facts
+    from locus.blame import facts
 
     module = types.ModuleType("locus_probe")
     file = os.path.join(os.path.dirname(os.path.abspath(locus.__file__)), "_probe.py")
@@ -131,7 +132,7 @@ def cases_of(text, folder, name="program.py", origins=True):
             exec(compile(text, path, "exec"), main.__dict__)
     finally:
         sys.modules["__main__"] = before
-    from locus import facts
+    from locus.blame import facts
 
     assert not facts.faults, facts.faults
     return mode.cases

@@ -9,7 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from locus import _load, coverage  # noqa: E402
+from locus.watch import coverage  # noqa: E402
+
+from locus import _load  # noqa: E402
 
 MODULE = """\
 import torch

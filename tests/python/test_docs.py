@@ -56,12 +56,12 @@ def run_command(program, line, folder):
     while words and re.match(r"[A-Z_]+=", words[0]):
         name, _, env[name] = words.pop(0).partition("=")
     if words[0] == "locus":
-        return program.call("locus.cli:main", words[1:], env=env, cwd=folder, deadline=DEADLINE)
+        return program.call("locus.commands.cli:main", words[1:], env=env, cwd=folder, deadline=DEADLINE)
     if words[0] == "pytest":
         given = ["-p", "no:cacheprovider", *words[1:]]
         return program.call("pytest:main", given, env=env, cwd=folder, deadline=DEADLINE)
     assert words[0] == "python", f"only locus, pytest and python are run: {line}"
-    from locus.simulation import options_from_environment
+    from locus.process.simulation import options_from_environment
 
     options = options_from_environment(env)
     machine = options and {"devices": options.devices, "memory": options.memory_bytes, "rng": options.rng}
@@ -161,7 +161,7 @@ def test_the_program_of_a_findings_page(program, tmp_path, page):
     """It has the finding that the page is about, and no other. Those with ranks: tests/dist."""
     (tmp_path / "page.py").write_text(blocks(page)[0].text)
     result = program.call(
-        "locus.cli:main", ["check", "--json", "report.json", "page.py"], cwd=tmp_path, deadline=DEADLINE
+        "locus.commands.cli:main", ["check", "--json", "report.json", "page.py"], cwd=tmp_path, deadline=DEADLINE
     )
     report = json.loads((tmp_path / "report.json").read_text())
     assert [finding["code"] for finding in report["findings"]] == [page.stem], result.describe()
@@ -184,7 +184,7 @@ def test_what_make_is_asked_for_is_there():
 
 def test_the_workflow():
     """What a team copies into its CI: the `locus` commands in it are ones that the command line takes."""
-    from locus.cli import _build_parser
+    from locus.commands.cli import _build_parser
 
     [block] = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
     text = re.sub(r"\n {10}(?=\S)", " ", block.text)  # a folded step is one line
@@ -199,7 +199,7 @@ def test_the_workflow():
 
 def test_the_settings(tmp_path):
     """Every [tool.locus] table of the documentation is one that Locus takes."""
-    from locus import settings
+    from locus.process import settings
 
     tables = [b for page in PAGES for b in blocks(page) if b.language == "toml" and "[tool.locus" in b.text]
     assert tables

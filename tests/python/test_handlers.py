@@ -8,9 +8,9 @@ import types
 import unittest
 
 import pytest
+from locus.watch import handlers
 
 import locus
-from locus import handlers
 
 # name of the test: program, expected answer, text of the handler's line (None: no handler).
 PROGRAMS = {

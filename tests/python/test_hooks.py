@@ -10,9 +10,9 @@ from simulated import simulated
 @simulated(devices=2)
 def test_moves_are_noted():
     import torch
+    from locus.blame import facts
+    from locus.watch import hooks
     from torch import nn
-
-    from locus import facts, hooks
 
     facts.install_hooks()
     facts.install_hooks()
@@ -36,9 +36,9 @@ def test_moves_are_noted():
 def test_where_modules_are_made():
     import copy
 
+    from locus.blame import facts
+    from locus.watch import hooks
     from torch import nn
-
-    from locus import facts, hooks
 
     class Net(nn.Module):
         def __init__(self):
@@ -65,7 +65,7 @@ def test_nothing_else_changes():
 
     before = {name: inspect.signature(getattr(nn.Module, name)) for name in ("to", "cuda", "cpu")}
     load = inspect.signature(torch.load)
-    from locus import facts
+    from locus.blame import facts
 
     facts.install_hooks()
     assert before == {name: inspect.signature(getattr(nn.Module, name)) for name in before}
@@ -101,9 +101,9 @@ def test_nothing_else_changes():
 def test_notes_die_with_their_modules():
     import gc
 
+    from locus.blame import facts
+    from locus.watch import hooks
     from torch import nn
-
-    from locus import facts, hooks
 
     facts.install_hooks()
     for _ in range(3):
@@ -115,9 +115,9 @@ def test_notes_die_with_their_modules():
 @simulated(devices=1)
 def test_modules_with_a_hash_and_an_equality_of_their_own():
     """A module of a metrics library hashes its state, which is not there before its own __init__ has run."""
+    from locus.blame import facts
+    from locus.watch import hooks
     from torch import nn
-
-    from locus import facts, hooks
 
     class Metric(nn.Linear):
         def __init__(self):
@@ -138,8 +138,7 @@ def test_modules_with_a_hash_and_an_equality_of_their_own():
 
 def test_tensors_in():
     import torch
-
-    from locus import hooks
+    from locus.watch import hooks
 
     class Thing:
         def __init__(self):

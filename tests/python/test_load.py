@@ -152,7 +152,7 @@ def test_startup_hook_survives_a_removed_package():
 
 def test_a_process_without_pytorch_pays_next_to_nothing():
     """Under a check every Python process starts with the hook; what it needs is imported when PyTorch is."""
-    from locus import simulation
+    from locus.process import simulation
 
     machine = simulation.check_options(2, "24GB", "device").to_environment()
     env = {**os.environ, **machine, "LOCUS_CHECK_DIR": "/nowhere"}
@@ -160,7 +160,7 @@ def test_a_process_without_pytorch_pays_next_to_nothing():
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     loaded = set(ast.literal_eval(done.stdout))
     assert {"locus", "locus._startup", "locus.errors"} <= loaded and done.stderr == "", done
-    assert not loaded & {"locus.simulation", "locus.children", "torch"}, loaded
+    assert not loaded & {"locus.process.simulation", "locus.process.children", "torch"}, loaded
 
 
 def test_the_bridge_has_no_cpp_runtime_of_its_own():

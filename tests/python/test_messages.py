@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from locus.ground_truth import table
-
-from locus import messages
+from locus.watch import messages
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 

@@ -157,7 +157,7 @@ def test_the_programs_own_snapshot_is_left_alone():
 
 
 def test_a_fault_gives_a_smaller_case():
-    from locus import facts
+    from locus.blame import facts
 
     class Hostile:
         def __getattribute__(self, name):
@@ -172,8 +172,7 @@ def test_a_fault_gives_a_smaller_case():
 
 def test_objects_that_run_code_are_not_run():
     import torch
-
-    from locus import names, places
+    from locus.program import names, places
 
     class Trap:
         @property
@@ -197,9 +196,8 @@ def test_objects_that_run_code_are_not_run():
 
 def test_no_operator_is_run():
     import torch
+    from locus.blame import facts
     from torch.utils._python_dispatch import TorchDispatchMode
-
-    from locus import facts
 
     seen = []
 

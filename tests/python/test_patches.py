@@ -6,7 +6,7 @@ import pytest
 
 
 def text(raw, path="/p.py"):
-    from locus.patches import Text
+    from locus.fixing.patches import Text
 
     return Text(path, raw)
 
@@ -16,7 +16,7 @@ def edit(line, old, new, path="/p.py"):
 
 
 def merged(raw, *edits):
-    from locus.patches import merge
+    from locus.fixing.patches import merge
 
     result = merge(list(edits), {"/p.py": text(raw)})
     return result.texts.get("/p.py", raw), len(result.made), len(result.postponed)
@@ -49,7 +49,7 @@ def test_a_diff_that_tools_can_read(tmp_path):
     import shutil
     import subprocess
 
-    from locus import patches
+    from locus.fixing import patches
 
     if shutil.which("git") is None:
         pytest.skip("no git")
@@ -63,7 +63,7 @@ def test_a_diff_that_tools_can_read(tmp_path):
 
 
 def test_lines_are_found_again():
-    from locus.patches import original_line
+    from locus.fixing.patches import original_line
 
     old, new = b"a\nb\nc\nd", b"a\nnew\nb\nC\nd"
     assert [original_line(old, new, line) for line in (1, 3, 4, 5)] == [1, 2, 3, 4]
@@ -72,8 +72,7 @@ def test_lines_are_found_again():
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everything")
 def test_a_folder_that_can_not_be_written(tmp_path):
     from locus.errors import UsageError
-
-    from locus import patches
+    from locus.fixing import patches
 
     path = tmp_path / "p.py"
     path.write_text("a = 1\n")
@@ -106,7 +105,7 @@ class FakeProgram:
         return {"findings": findings, "program": {"exit": 0, "steps": 0, "seconds": 0.1}}
 
     def rerun(self, texts, limit):
-        from locus.spare import Rerun
+        from locus.process.rerun_server import Rerun
 
         text = texts.get(self.path, self.raw).decode()
         self.runs.append(text)
@@ -114,7 +113,7 @@ class FakeProgram:
         return Rerun(None if fails else self.report(findings), 1 if fails else 0, [], "ValueError" if fails else "")
 
     def verify(self, findings, offers=(), **limits):
-        from locus import verifying
+        from locus.fixing import verifying
 
         return verifying.verify(self.report(findings), list(offers), self.rerun, **limits)
 

@@ -251,7 +251,7 @@ net(x).sum().backward()
 def test_a_placed_program_has_no_finding(program, tmp_path, what, code):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
-    result = program.call("locus.cli:main", ["check", str(path), what])
+    result = program.call("locus.commands.cli:main", ["check", str(path), what])
     assert result.code == code, result.describe()
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 from locus.errors import UsageError
-
-from locus import pages, settings
+from locus.process import pages, settings
 
 
 def write(folder, text):
@@ -83,7 +82,7 @@ def test_pages_are_the_codes_of_the_engine(program):
     """One list: the pages that are installed have the codes, reasons and titles that the C++ side has."""
     assert len(pages.codes()) >= 21 and list(pages.codes()) == sorted(pages.codes())
     text = """
-from locus import pages
+from locus.process import pages
 from locus._load import load_bridge
 engine = [(c["code"], c["reason"], c["severity"], c["title"]) for c in load_bridge().codes()]
 assert engine == [(p.code, p.reason, p.severity, p.title) for p in pages.codes().values()], engine

@@ -12,8 +12,8 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 from case_probe import cases_of, odd_operands
 from edit_cases import EDITS, HANDOFFS
-
-from locus import rewriting, source
+from locus.fixing import rewriting
+from locus.program import source
 
 START = """\
 import torch
@@ -88,7 +88,7 @@ def case_of_code(code, filename):
 
 @simulated(devices=1)
 def test_without_source():
-    from locus import facts
+    from locus.blame import facts
 
     case = case_of_code(START + "y = torch.ones(4)\nx + y\n", "<string>")
     operand = next(o for o in case["operands"] if o["odd"])

@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-
-from locus import source, text_index
+from locus.program import source, text_index
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "programs" / "buggy").glob("*.py"))[::6] + sorted((ROOT / "check").glob("test_fix*.py"))

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 import torch
-
-from locus import causes, places, trails
+from locus.blame import causes
+from locus.program import places, trails
 
 
 def look(tmp_path, text, expression):

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-from locus import children, endings, ranks, reports, runner, scratch, settings, simulation
+from locus import ranks, scratch
 from locus.commands import fix, run
 from locus.errors import LocusError, UsageError
-from locus.ranks import launching
+from locus.process import children, endings, launching, reports, runner, settings, simulation
 
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 _CLOSED_PIPE = 120  # what Python itself ends with when its output can't be written
@@ -92,7 +92,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     limit = _steps(arguments.steps)
     max_runs = fix.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
-    from locus.session import Session
+    from locus.process.session import Session
 
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
     if nproc is not None:
@@ -180,7 +180,7 @@ def _run_whole(target: runner.Target, session: Any, patience: float | None = Non
     """Runs the program until its threads and its exit handlers are done, too; these have `patience` seconds, and as
     long as the program took. A child that the program forked, and that comes out here, ends: the first process reports.
     """
-    from locus.session import StopAfterSteps
+    from locus.process.session import StopAfterSteps
 
     began = time.monotonic()
     end = runner.run_to_end(target, ends_quietly=StopAfterSteps)
@@ -228,7 +228,7 @@ def _observe_ranks(
     finish: Callable[[Observed], int],
 ) -> int:
     """Starts the ranks, each of which checks itself, and makes one report of theirs; the exit code."""
-    from locus.session import Session
+    from locus.process.session import Session
 
     if arguments.verify:
         raise UsageError(
@@ -269,7 +269,7 @@ def _why_not_joined(nproc: int, codes: dict[int, int]) -> str:
 
 def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:
     if arguments.real:
-        from locus import real
+        from locus.watch import real
 
         if simulation.SIMULATE_VARIABLE in os.environ:
             raise UsageError(

@@ -9,9 +9,9 @@ import re
 import sys
 import textwrap
 
-from locus import pages
+from locus.commands.output import show
 from locus.errors import SetupError, UsageError
-from locus.output import show
+from locus.process import pages
 
 SUMMARY = "list the findings' codes, or show the page of one"
 

@@ -14,9 +14,10 @@ import sys
 import textwrap
 
 import locus
-from locus import _load, _torch_info, simulated
+from locus import _load, _torch_info
+from locus.commands.output import show
 from locus.errors import LocusError
-from locus.output import show
+from locus.surface import simulated
 
 SUMMARY = "show what is installed, test it, and list what is simulated"
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from locus import endings, reports, runner
 from locus.errors import UsageError
+from locus.process import endings, reports, runner
 
 _ONE_RUN = 60.0, 10.0
 """Seconds that a run with fixes has, and how many times the first run's time. It takes as long as that, or less."""
@@ -84,9 +84,9 @@ class Verifier:
         """is_quiet: nothing is said of the runs, for standard error takes a report that a machine reads."""
         import torch  # noqa: F401  (before the fork: every run has it then)
 
-        from locus import edits, facts, session, source  # noqa: F401
-        from locus.effects import Effects
-        from locus.spare import Spare
+        from locus.process.effects import Effects
+        from locus.process.rerun_server import Spare
+        from locus.program import source  # noqa: F401
 
         def run_again(limit: int | None, folder: str, give: Callable[[dict[str, Any]], NoReturn]) -> None:
             prepare_devices()
@@ -106,7 +106,7 @@ class Verifier:
 
     def verify(self, session: Any, data: bytes) -> tuple[bytes, Any]:
         """Tries the edits of a report: the report with what came of it, and the outcome (None without findings)."""
-        from locus import verifying
+        from locus.fixing import verifying
 
         self._effects.stop()
         report = json.loads(data)
@@ -147,7 +147,7 @@ class Verifier:
 
 def parse_max_runs(text: str | None, verify: bool) -> int:
     """The number that --max-runs gives; a UsageError that names the way out."""
-    from locus import verifying
+    from locus.fixing import verifying
 
     if text is None:
         return verifying.MAX_RUNS
@@ -175,7 +175,7 @@ def _run_again(
 
 
 def _apply(outcome: Any) -> list[tuple[str, str]]:
-    from locus import patches
+    from locus.fixing import patches
 
     if outcome.changed:
         raise UsageError(
@@ -185,7 +185,7 @@ def _apply(outcome: Any) -> list[tuple[str, str]]:
 
 
 def _show(outcome: Any, arguments: argparse.Namespace, written: list[tuple[str, str]]) -> None:
-    from locus import patches
+    from locus.fixing import patches
 
     folder = os.getcwd()
     verified = [c for c in outcome.candidates if c.verified]

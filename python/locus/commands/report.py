@@ -7,9 +7,9 @@ import os
 import shutil
 import sys
 
-from locus import reports
+from locus.commands.output import show
 from locus.errors import LocusError, UsageError
-from locus.output import show
+from locus.process import reports
 
 SUMMARY = "show a saved JSON report, or turn it into another form"
 

@@ -8,8 +8,8 @@ import re
 import shutil
 import sys
 
-from locus import runner, settings, simulation
 from locus.errors import UsageError
+from locus.process import runner, settings, simulation
 
 SUMMARY = "run a program on a machine with simulated CUDA devices"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from locus import source
-from locus.ranks import findings, flight
+from locus.blame import findings
+from locus.program import source
+from locus.ranks import flight
 
 _FAMILY = {
     "all_gather_into_tensor": "all_gather",

@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
-from locus import handlers, hooks, identity, places, ranks
-from locus.ranks import findings, sources
+from locus import ranks
+from locus.blame import findings, module_sources
+from locus.program import identity, places
+from locus.watch import handlers, hooks
 
 _COLLECTIVES = (
     "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
@@ -42,7 +44,7 @@ def install(session: Any) -> None:
 
 
 def install_replicas(session: Any) -> None:
-    """Looks at what DataParallel refuses: a module in pieces. One that is elsewhere as a whole: locus.replicas."""
+    """Looks at what DataParallel refuses: a module in pieces. One elsewhere as a whole: locus.watch.replicas."""
     wrapper = torch.nn.DataParallel
     forward = wrapper.forward
 
@@ -96,7 +98,7 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     use = findings.here(3)
     expression = _expression(use, tensors[0])
     facts = findings.operand(tensors[0], expression, "variable", True)
-    fix = session.safely("an edit", sources.made_on_device, tensors[0], str(device))
+    fix = session.safely("an edit", module_sources.made_on_device, tensors[0], str(device))
     session.add_finding(findings.make(
         "cpu-collective", f"{name}() of an NCCL group got a tensor on the CPU",
         f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only",
@@ -189,7 +191,7 @@ def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[s
     use = findings.here(4)
     path = args[0] if args else kwargs.get("f", "")
     name = os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "the checkpoint"
-    fix = sources.with_argument(use, f'map_location="cuda:{own}"')
+    fix = module_sources.with_argument(use, f'map_location="cuda:{own}"')
     if fix:
         fix["new"] = fix["new"].replace(f'"cuda:{own}"', 'f"cuda:{torch.cuda.current_device()}"')
     session.add_finding(findings.make(
@@ -258,7 +260,8 @@ def _report_scattered(session: Any, module: Any, left: list[Any], home: Any, use
         f"and the rest on {home}",
         f"{findings.listed(names)} {'were' if plural else 'was'} left on {where}; the module must be on {home} as a "
         f"whole", use,
-        sources.definition(module, name), op=wrapper, operands=facts, culprit=findings.culprit_of(facts[0], str(home)),
+        module_sources.definition(module, name), op=wrapper, operands=facts,
+        culprit=findings.culprit_of(facts[0], str(home)),
         notes=[f"move the whole module right before it is wrapped: model.to({str(home)!r})"],
     ))  # fmt: skip
 

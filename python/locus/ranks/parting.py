@@ -12,7 +12,9 @@ import sys
 import threading
 from typing import Any
 
-from locus import children, places, ranks, runner
+from locus import ranks
+from locus.process import children, runner
+from locus.program import places
 from locus.ranks import calls, flight
 
 _PATIENCE = 2.0

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from locus import identity, scratch
-from locus.ranks import devices, findings, sources
+from locus import scratch
+from locus.blame import findings, module_sources
+from locus.program import identity
+from locus.ranks import devices
 
 _TWICE = "Expected to mark a variable ready only once"
 _POSITIONAL = ("device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb")
@@ -195,7 +197,7 @@ def _report_missing(session: Any, wrapped: Any, state: _State, missing: list[int
     groups: dict[tuple[str, str, int], list[int]] = {}
     for number in missing:
         why, output = _why(state, number)
-        place = sources.definition(wrapped.module, state.names[number])
+        place = module_sources.definition(wrapped.module, state.names[number])
         groups.setdefault((why, output, place["line"] if why == "unused" else 0), []).append(number)
     for (why, output, _), numbers in groups.items():
         names = [state.names[number] for number in numbers]
@@ -220,7 +222,7 @@ def _finding(
     wrapped_at = f"{_file(made)}:{made['line']}"
     shown = findings.listed(names)
     it, they = ("it", "its") if len(names) == 1 else ("them", "their")
-    cause, fixes, notes, branch = sources.definition(wrapped.module, names[0]), [], [], None
+    cause, fixes, notes, branch = module_sources.definition(wrapped.module, names[0]), [], [], None
     if why == "frozen":
         words = (
             f"{shown} had requires_grad set to False after the module was wrapped at {wrapped_at}, which still waits "
@@ -235,10 +237,10 @@ def _finding(
         )
         cause = use
     else:
-        branch = sources.branch(wrapped.module, names[0])
+        branch = module_sources.branch(wrapped.module, names[0])
         words, notes = _unused(wrapped, names, branch, wrapped_at)
         if branch is not None:
-            fixes = [sources.with_argument(made, "find_unused_parameters=True")]
+            fixes = [module_sources.with_argument(made, "find_unused_parameters=True")]
             cause = {key: value for key, value in branch.items() if key not in ("condition", "how")}
     parameter = state.parameters[numbers[0]]
     facts = [
@@ -252,7 +254,7 @@ def _finding(
         words, use, cause, op="backward", culprit=findings.culprit_of(facts[0], str(parameter.device)), operands=facts,
         fixes=fixes, notes=notes, step=session.bridge.steps(),
     )  # fmt: skip
-    edit = sources.with_argument(made, "find_unused_parameters=True")
+    edit = module_sources.with_argument(made, "find_unused_parameters=True")
     state.lacking.append({
         "module": list(_states).index(wrapped), "pass": state.passes, "culprit": names[0], "names": names, "why": why,
         "branch": _way(branch) if branch else "", "condition": _condition(branch) if branch else "",
@@ -270,7 +272,7 @@ def _unused(wrapped: Any, names: list[str], branch: Any, wrapped_at: str) -> tup
     if branch is not None:
         words = f"{shown} took no part in what forward() returned: {is_used} only {_way(branch)}"
         return words, ["find_unused_parameters=True, where steps or ranks take different branches"]
-    used = sources.is_used(wrapped.module, names[0])
+    used = module_sources.is_used(wrapped.module, names[0])
     if used is not None:
         words = (
             f"forward() uses {shown} at {_file(used)}:{used['line']}, but nothing that it returned leads back to {it}: "
@@ -318,7 +320,7 @@ def _report_twice(session: Any, error: str) -> None:
             continue
         number = int(match.group(1)) if match else -1
         name = state.names[number] if 0 <= number < state.count else ""
-        checkpointed = sources.calls(wrapped.module, "checkpoint", use_reentrant=True)
+        checkpointed = module_sources.calls(wrapped.module, "checkpoint", use_reentrant=True)
         if state.backwards >= 1:
             words = (
                 "backward() ran a second time after one forward(), and each parameter may be reduced once for each "
@@ -341,7 +343,7 @@ def _report_twice(session: Any, error: str) -> None:
             note = "use it inside forward() only; static_graph=True where every step is like this one"
             cause = state.made_at
         is_checkpointed = checkpointed is not None and state.backwards < 1
-        fixes = [sources.with_argument(checkpointed, "use_reentrant=False")] if is_checkpointed else []
+        fixes = [module_sources.with_argument(checkpointed, "use_reentrant=False")] if is_checkpointed else []
         facts = [findings.operand(state.parameters[number], name, "parameter", True)] if name else []
         session.add_finding(findings.make(
             "ready-twice", f"a gradient of {type(wrapped.module).__name__} was ready twice in one iteration",

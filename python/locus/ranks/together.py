@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from locus import scratch
-from locus.ranks import findings
+from locus.blame import findings
 
 _REASON = "unfinished-reduction"
 _EXPLAIN_THE_REST = {_REASON, "ready-twice", "ranks-part-ways"}

@@ -1,0 +1,187 @@
+"""locus.where(): the tensors of a model, optimizer, batch or any object, and where they are. locus.history(): where one
+came from. Only looks; works without simulated devices, where histories are not known.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from locus.program import histories, names, places, source, values
+
+_MAX_DEPTH = 12
+_MAX_ELEMENTS = 50
+_NOT_REACHED = "`.to()` would not reach this"
+
+
+class Row(NamedTuple):
+    """One line of the tree: a tensor, or (kind "") what holds tensors."""
+
+    depth: int
+    name: str
+    kind: str
+    shape: list[int]
+    dtype: str
+    device: str
+    reached: bool
+    """False for what the module's .to() passes by."""
+    history: str
+
+
+class Tree:
+    """The tensors of an object and where they are."""
+
+    def __init__(self, rows: list[Row]):
+        self.rows = rows
+
+    @property
+    def devices(self) -> dict[str, int]:
+        """How many tensors are on each device."""
+        return dict(collections.Counter(row.device for row in self.rows if row.kind).most_common())
+
+    def __repr__(self) -> str:
+        return f"<where: {self.summary()}>"
+
+    def summary(self) -> str:
+        """One line: how many tensors are where."""
+        counts = [f"{count} on {device}" for device, count in self.devices.items()]
+        return ("tensors: " + ", ".join(counts)) if counts else "no tensors"
+
+    def __str__(self) -> str:
+        cells = []
+        passed_by: int | None = None  # the depth of the row above that carries the mark for all below it
+        for row in self.rows:
+            if passed_by is not None and row.depth <= passed_by:
+                passed_by = None
+            marked = not row.reached and passed_by is None
+            if marked:
+                passed_by = row.depth
+            size = f"{row.dtype}{row.shape}" if row.kind else ""
+            notes = [note for note in (row.history, _NOT_REACHED if marked else "") if note]
+            cells.append(("  " * row.depth + row.name, row.kind, size, row.device, "; ".join(notes)))
+        widths = [max((len(cell[column]) for cell in cells if cell[1]), default=0) for column in range(4)]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(cell, widths)) + f"  {cell[4]}" for cell in cells]
+        return "\n".join([line.rstrip() for line in lines] + [self.summary()])
+
+
+def where(thing: Any, *, show: bool = True) -> Tree:
+    """Shows where the tensors of a model, an optimizer, a batch or any object are, as a tree; also returns it.
+
+    Marks what a module's `.to()` does not reach: tensors in plain attributes, and modules in plain lists and dicts.
+
+    Args:
+        thing: anything that holds tensors.
+        show: print the tree.
+    """
+    _vouch_for_callers()
+    tree = Tree(list(_rows(thing, type(thing).__name__, "tensor", 0, True, set())))
+    if show:
+        print(tree)
+    return tree
+
+
+def history(tensor: torch.Tensor, *, show: bool = True) -> list[dict[str, Any]]:
+    """Shows where a tensor came from, oldest step first; also returns the steps.
+
+    Histories are recorded while Locus simulates or checks; [] where nothing is known.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"history() takes a tensor, not {type(tensor).__name__}. For other objects, use locus.where().")
+    _vouch_for_callers()
+    steps = [step.facts for step in histories.history(tensor)]
+    if show:
+        print(f"{_dtype(tensor)}{list(tensor.shape)} on {tensor.device}")
+        for step in steps:
+            print(f"  {_words(step)} on {step['device']}")
+            if step["at"]["text"]:
+                print(f"      {step['at']['text'].strip()}")
+        if not steps:
+            print("  its history is not known: it was made while Locus was not recording")
+    return steps
+
+
+def _vouch_for_callers() -> None:
+    """The program's own files are what is running, however new they are."""
+    for frame in places.frames_here():
+        source.vouch(frame.f_code, frame.f_globals)
+
+
+def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, seen: set[int]) -> Iterator[Row]:
+    if values.is_tensor(value):
+        yield _row(value, name, kind, depth, reached)
+        if value.is_leaf and value.grad is not None:
+            yield _row(value.grad, f"{name}.grad", "gradient", depth, reached)
+        return
+    if depth > _MAX_DEPTH or id(value) in seen or isinstance(value, (str, int, float, bool, type(None))):
+        return
+    seen.add(id(value))
+    inside: list[Row] = []
+    for inner_name, inner_kind, inner, inner_reached in parts(value, kind, reached):
+        inside += _rows(inner, inner_name, inner_kind, depth + 1, inner_reached, seen)
+    if inside:
+        label = name if name == type(value).__name__ else f"{name}: {type(value).__name__}"
+        yield Row(depth, label, "", [], "", "", reached, "")
+        yield from inside
+
+
+def parts(value: Any, kind: str, reached: bool) -> Iterator[tuple[str, str, Any, bool]]:
+    """(name, kind, value, reached) of what an object holds directly."""
+    if values.is_module(value):
+        found = values.attributes(value)
+        for table, inner_kind in (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", kind)):
+            for name, inner in list((found.get(table) or {}).items()):
+                yield name, inner_kind, inner, reached
+        for name, inner in found.items():
+            if name not in names.MODULE_FIELDS:
+                yield name, "plain attribute" if values.is_tensor(inner) else "in a plain attribute", inner, False
+    elif isinstance(value, torch.optim.Optimizer):
+        spots = {}
+        for number, group in enumerate(value.param_groups):
+            spots.update((id(p), f"param_groups[{number}][{place}]") for place, p in enumerate(group["params"]))
+        for parameter, state in list(value.state.items()):
+            label = f"state[{spots.get(id(parameter), '…')}]"
+            for key, inner in list(state.items()) if isinstance(state, dict) else ():
+                yield f"{label}[{json.dumps(key)}]", "optimizer state", inner, True
+        for number, group in enumerate(value.param_groups):
+            for place, parameter in enumerate(group["params"]):
+                yield f"param_groups[{number}][{place}]", "parameter", parameter, True
+    elif isinstance(value, (dict, collections.UserDict)):
+        data = value.data if isinstance(value, collections.UserDict) else value
+        for key, inner in list(data.items())[:_MAX_ELEMENTS]:
+            yield f"[{key!r}]" if not isinstance(key, str) else f"[{json.dumps(key)}]", kind, inner, reached
+    elif isinstance(value, (list, tuple, collections.deque)):
+        fields = getattr(type(value), "_fields", ())
+        for number, inner in enumerate(list(value)[:_MAX_ELEMENTS]):
+            yield fields[number] if fields else f"[{number}]", kind, inner, reached
+    elif names.is_walked(value):
+        for name, inner in values.attributes(value).items():
+            yield str(name), kind if kind != "tensor" else "attribute", inner, reached
+
+
+def _row(tensor: torch.Tensor, name: str, kind: str, depth: int, reached: bool) -> Row:
+    steps = histories.history(tensor)
+    return Row(depth, name, kind, list(tensor.shape), _dtype(tensor), str(tensor.device), reached, one_line(steps))
+
+
+def one_line(steps: list[histories.Step]) -> str:
+    """The step of a history that put the tensor where it is, in a few words."""
+    telling = [step for step in steps if step.facts["action"] != "computed"] or steps
+    return _words(telling[-1].facts) if telling else ""
+
+
+def _words(step: dict[str, Any]) -> str:
+    at = f" at {os.path.basename(step['at']['file'])}:{step['at']['line']}" if step["at"]["line"] else ""
+    op = step["op"] if step["op"].startswith(".") else f"{step['op']}()"
+    verbs = {"created": "created by", "moved": "moved by", "loaded": "loaded by", "received": "received from"}
+    if step["action"] == "foreign":
+        return f"memory from outside PyTorch{at}"
+    return f"{verbs.get(step['action'], 'computed by')} {op}{at}"
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,1 @@
+"""Whose fault a mistake is: the facts that the engine decides by."""

@@ -1,0 +1,394 @@
+"""The line to edit, as a person would choose it: where the value that is wrong was lost on its way.
+
+A tensor that was never moved has many lines behind it: where it was made, bound, passed on, returned. This chooses by
+what the program's text says about devices around each of them. Where the text says nothing there is no answer here,
+and the history decides (locus/engine/blame.cc).
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from locus.blame import nested, siblings
+from locus.fixing import device_text, rewriting
+from locus.program import batches, bindings, histories, places, source, trails, values
+from locus.program.links import other_bindings
+
+_GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
+
+
+class Cause(NamedTuple):
+    """A line to edit, and the edit where it is plain."""
+
+    place: places.Location
+    edit: source.Edit | None
+    text: str = ""
+    """The expression there, where it says better what is meant than the tensor's name."""
+
+
+def of_value(
+    facts: dict[str, Any],
+    steps: list[histories.Step],
+    trail: trails.Trail,
+    others: list[list[histories.Step]],
+    device: str,
+    users: list[types.FrameType],
+    is_batch: bool,
+    only_sure: bool,
+) -> Cause | None:
+    """The line on a value's trail where it should have been moved; `only_sure`: no guess, the text must say it."""
+    links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
+    link = next((link for link in links if _is_lost_at(link)), None)
+    is_sure = link is not None
+    if link is None and only_sure:
+        return None
+    if link is None:
+        link = next((link for link in links if siblings.moved_nearby(link) and not _is_made_there(link, links)), None)
+    if link is None and is_batch:
+        link = _unpacking(links)
+    if trail.held and not is_sure and any(step.facts["action"] == "received" for step in steps):
+        # Computed on the host with what is kept there: it goes over when that is done.
+        before = trail.links[: trail.held[0][2]]
+        link = next((each for each in before if each.how == "assign" and each.context.frame is not None), link)
+    if link is None:
+        link = _before_helper(links, steps) or _own_statement(links, steps)
+    if link is None:
+        return _where_gathered(steps) or _after_shared_root(steps, others, links, users)
+    found = _cause(link, device, users)
+    if link.how == "loop" and not is_batch and found.edit is None:
+        return found._replace(edit=_first_in_loop(link))
+    return found
+
+
+def _first_in_loop(link: trails.Link) -> source.Edit | None:
+    """`y = y.to(device)` in `for x, y in pairs:`, like the x that the loop moves."""
+    file, moves = link.context.file, siblings.moved_in_loop(link)
+    if not moves:
+        return None
+    beside = file.statement(moves[0])
+    own = rewriting.moves_itself(beside) and rewriting.ends_line(file, beside)
+    spot = beside if own else link.statement.body[0]
+    if not rewriting.starts_line(file, spot) or getattr(spot, "decorator_list", None):
+        return None
+    line = f"{rewriting.indent_of(file, spot)}{link.name} = {link.name}{rewriting.same_move(file, moves[0])}"
+    return file.insertion(spot.end_lineno if own else spot.lineno - 1, line)
+
+
+def at_use(
+    use: Any, node: ast.AST, trail: trails.Trail | None, device: str, users: list[types.FrameType]
+) -> Cause | None:
+    """The use itself, where the text says that the value is meant to come as it does and to be moved there."""
+    file = use.file
+    if file is None or use.statement is None:
+        return None
+    scope = next((a for a in file.ancestors(node) if isinstance(a, (*source.Function, ast.Module))), file.tree)
+    host = [n for n in ast.walk(node) if isinstance(n, ast.Call) and histories.called_name(n) == "cpu"]
+    sample = getattr(scope, "name", "") == "__getitem__" and any(isinstance(n, ast.Subscript) for n in ast.walk(node))
+    came_in = trail is not None and bool(trail.links) and trail.links[0].how == "argument"
+    name = _root_name(node)
+    moved_too = came_in and any(
+        bindings.is_move(n) and _root_name(n.func.value) == name and file.statement(n) is not use.statement
+        for n in file.find(scope, ("call", "to"), ("call", "cuda"))
+    )
+    layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
+    computed = values.is_module(layer)  # a layer that is meant to be on the host: its result is handed over here
+    if not (host or sample or moved_too or computed or _is_given_moved(file, scope, use.node)):
+        return None
+    words = device_text.write(file, node, device, users)
+    return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
+
+
+def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -> bool:
+    """Whether the function makes the same call again, with what it passes moved there."""
+    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.func, ast.Attribute):
+        return False
+    if bindings.is_move(call.args[0]):
+        return False
+    named = file.find(scope, ("call", histories.called_name(call)))
+    moved = [n for n in named if n is not call and n.args and bindings.is_move(n.args[0])]
+    return any(ast.unparse(n.func) == ast.unparse(call.func) for n in moved)
+
+
+def place_of(link: trails.Link) -> places.Location:
+    """The LOC of a link."""
+    return location_of(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
+
+
+def is_lost_before(trail: trails.Trail, number: int) -> bool:
+    """Whether the text says of one of the first links that the value should have been moved there."""
+    nearest = [link for link in trail.links[:number] if not _is_owner(link.node)]
+    return any(_is_lost_at(link) or siblings.moved_nearby(link) for link in nearest)
+
+
+def _is_owner(node: ast.AST) -> bool:
+    """`return self`: the object that holds the tensor, which its own .to() can't move again."""
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _where_gathered(steps: list[histories.Step]) -> Cause | None:
+    """Where samples that were made one by one became one tensor."""
+    last = steps[-1] if steps else None
+    if last is None or last.call is None or last.facts["action"] != "computed" or len(steps) < 2:
+        return None
+    gathers = histories.called_name(last.call) in _GATHERING
+    written = last.call.args[0] if last.call.args else None
+    if isinstance(written, (ast.List, ast.Tuple)) and all(isinstance(each, ast.Name) for each in written.elts):
+        return None  # `torch.stack([a, b])`: of tensors with names of their own
+    first = steps[0].facts["at"]
+    elsewhere = (first["line"], first["function"]) != (last.facts["at"]["line"], last.facts["at"]["function"])
+    return Cause(last.facts["at"], None) if gathers and elsewhere else None
+
+
+def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Cause:
+    file = link.context.file
+    node = _lost_part(link)
+    is_value = isinstance(node, ast.expr) and link.how != "loop"
+    unpacked = isinstance(link.target, (ast.Tuple, ast.List)) and node is link.node
+    edit = None
+    inside = next((each for each in ast.walk(link.node) if nested.passed_by(each) is not None), None)
+    if inside is not None:
+        edit = nested.recursion(file, inside)
+    elif unpacked and device.startswith("cuda") and isinstance(node, ast.Call) and batches.root(node) is not None:
+        # `a, b = y.split(2)`: a tuple has no .to(), what is split has.
+        words = device_text.write(file, node, device, users)
+        edit = rewriting.append_call(file, node.func.value, f".to({words})")
+    elif is_value and device.startswith("cuda") and not unpacked:
+        words = device_text.write(file, node, device, users)
+        made = isinstance(node, ast.Call) and histories.called_name(node) in rewriting.FACTORIES
+        edit = None
+        if made:
+            edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
+        beside = siblings.move_in_statement(link, device) if node is link.node else None
+        suffix = rewriting.same_move(file, beside) if beside is not None else f".to({words})"
+        edit = edit or rewriting.append_call(file, node, suffix)
+    spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
+    return Cause(location_of(file, spot), edit)
+
+
+def _lost_part(link: trails.Link) -> ast.AST:
+    """The expression that lacks a move: an element of a comprehension that hands on what it gets, or the value."""
+    for node in ast.walk(link.node):
+        if _hands_on(node):
+            return node.value if isinstance(node, ast.DictComp) else node.elt
+    return link.node
+
+
+def _until_moved(links: list[trails.Link]) -> Iterator[trails.Link]:
+    """Links up to one that moves the value itself: what lies behind it is another tensor."""
+    for link in links:
+        if link.moved:
+            # In a loop the value may be that of the time before, which another statement bound.
+            for statement, value in other_bindings(link):
+                later = statement.lineno > link.statement.lineno and _is_in_loop(link.context.file, statement)
+                if later and isinstance(statement, ast.Assign) and not bindings.is_move(value):
+                    yield link._replace(statement=statement, node=value, moved=False)
+            return
+        yield link
+
+
+def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
+    for around in file.ancestors(statement):
+        if isinstance(around, source.Function):
+            return False
+        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+            return True
+    return False
+
+
+def _is_lost_at(link: trails.Link) -> bool:
+    """Whether a statement all but says that the value should be moved there."""
+    if link.how in ("loop", "made") or _is_container(link):
+        return False
+    return link.lost or (
+        siblings.moved_in_statement(link)
+        or _is_moved_elsewhere(link)
+        or _is_identity(link)
+        or any(_hands_on(node) or nested.passed_by(node) is not None for node in ast.walk(link.node))
+        or _ignores_device(link)
+    )
+
+
+def _is_moved_elsewhere(link: trails.Link) -> bool:
+    """Whether the function binds the same name twice, once moved and here not."""
+    if link.how != "assign" or not isinstance(link.node, ast.Call):
+        return False
+    return any(bindings.is_move(value) and siblings.moves_tensor(value) for _, value in other_bindings(link))
+
+
+def _is_container(link: trails.Link) -> bool:
+    """`losses(boxes.to(device), targets)`: a list or a dict is passed on, which has no .to()."""
+    if link.how != "argument" or link.context.frame is None:
+        return False
+    return isinstance(values.evaluate(link.node, link.context.frame), (list, tuple, dict))
+
+
+def _is_identity(link: trails.Link) -> bool:
+    """`x = x`, `x_gpu = x`: a statement that does nothing, or not what its name says."""
+    if link.target is None or not isinstance(link.node, (ast.Name, ast.Attribute, ast.Subscript)):
+        return False
+    named = ast.unparse(link.target).lower().replace(".", "_").split("_")
+    same = ast.unparse(link.target) == ast.unparse(link.node)
+    return same or any(word in named for word in ("device", "gpu", "cuda"))
+
+
+def _hands_on(node: ast.AST) -> bool:
+    """`(t for t in batch)`: a comprehension that changes nothing."""
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.DictComp)) or len(node.generators) != 1:
+        return False
+    element = node.value if isinstance(node, ast.DictComp) else node.elt
+    if node.generators[0].ifs:
+        return False
+    return isinstance(element, ast.Name) and element.id in batches.targets(node.generators[0].target)
+
+
+def _ignores_device(link: trails.Link) -> bool:
+    """A function that is told the device and does not use it for this value."""
+    scope = link.context.scope
+    given = getattr(scope, "args", None)
+    if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign", "attribute"):
+        return False
+    calls = [node for node in ast.walk(link.node) if isinstance(node, ast.Call)]
+    if link.how == "attribute" and not any(histories.called_name(call) in trails.MAKERS for call in calls):
+        return False  # computed of something: that is where it should have been said
+    told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in device_text.NAMES}
+    if not told:
+        return False
+    parameters = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs]} - told
+    used = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id in told and isinstance(n.ctx, ast.Load)]
+    if not used:
+        return True
+    # In a function that moves things, what goes out as it came in has been forgotten.
+    unchanged = isinstance(link.node, ast.Name) and link.node.id in parameters and link.how == "return"
+    element = isinstance(link.target, ast.Subscript) and isinstance(link.node, (ast.Name, ast.Subscript))
+    passed_on = unchanged or (element and _root_name(link.node) in parameters)
+    return passed_on and any(bindings.is_move(n) or _passes_on(n, scope.name) for n in ast.walk(scope))
+
+
+def _passes_on(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and histories.called_name(node) == name
+
+
+def _root_name(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_made_there(link: trails.Link, links: list[trails.Link]) -> bool:
+    """`return reward`, of what the same function made out of nothing: the call that made it is to be mended."""
+    is_name = link.how in ("assign", "return") and isinstance(link.node, ast.Name)
+    return is_name and any(each.how == "made" and each.context.scope is link.context.scope for each in links)
+
+
+def _unpacking(links: list[trails.Link]) -> trails.Link | None:
+    """Where a loop gives the batch, or the last statement before that which binds it."""
+    for number, link in enumerate(links):
+        if link.how == "loop" and isinstance(link.statement, (ast.For, ast.AsyncFor)):
+            before = [each for each in links[:number] if each.context.scope is link.context.scope]
+            before = [each for each in before if each.how == "assign"]
+            return before[-1] if before else link
+        if link.how == "assign" and isinstance(link.node, ast.Call) and histories.called_name(link.node) == "next":
+            return link
+    return None
+
+
+def _before_helper(links: list[trails.Link], steps: list[histories.Step]) -> trails.Link | None:
+    """The line that called a function which made the value and knows of no device: it has nothing to be edited."""
+    made = next((s for s in steps if s.facts["action"] == "created"), None)
+    if made is None or made.file is None or made.node is None:
+        return None
+    scope = next((a for a in made.file.ancestors(made.node) if isinstance(a, source.Function)), None)
+    if not isinstance(scope, ast.FunctionDef) or scope.name == "__init__" or device_text.is_mentioned_in(scope):
+        return None
+    for number, link in enumerate(links):
+        if link.context.scope is scope and link.how == "return" and number > 0:
+            caller = links[number - 1]
+            told = link.context.me is not values.MISSING or _is_given_tensors(link)
+            usable = caller.context.scope is not scope and caller.how in ("assign", "argument") and not told
+            return caller if usable else None
+    return None
+
+
+def _is_given_tensors(link: trails.Link) -> bool:
+    """Whether the call of a function passes a tensor or a module, whose device it could follow."""
+    call, caller = link.context.call, link.context.caller
+    if call is None or caller is None or caller.frame is None:
+        return False
+    given = [values.evaluate(a, caller.frame) for a in [*call.args, *(k.value for k in call.keywords)]]
+    return any(values.is_tensor(value) or values.is_module(value) for value in given)
+
+
+def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> trails.Link | None:
+    """Where a value was bound that no factory call made: drawn by a distribution, computed by a layer on the CPU."""
+    made = next((s for s in steps if s.facts["action"] == "created" and s.facts["at"]["line"]), None)
+    if made is None and not any(s.facts["action"] in ("moved", "loaded", "received") for s in steps):
+        # No history of its own, as a sparse tensor's or NumPy's memory: the text is all there is.
+        given = next((link for link in links if link.how == "made"), None)
+        return given or next((link for link in links if link.how == "assign" and not steps), None)
+    if made is None or (made.call is not None and histories.called_name(made.call) in trails.MAKERS):
+        return None
+    computed = made.call is not None and histories.called_name(made.call)[:1].isupper()
+    for link in links:
+        covers = link.statement.lineno <= made.facts["at"]["line"] <= (link.statement.end_lineno or 0)
+        covers = covers and link.context.file.file == made.facts["at"]["file"]
+        is_empty = isinstance(link.node, (ast.List, ast.Dict, ast.Set, ast.Constant))
+        if link.how in ("assign", "argument") and not is_empty and (covers or (computed and link.how == "assign")):
+            return link
+        if link.how in ("made", "argument"):
+            return None
+    return None
+
+
+def _after_shared_root(
+    steps: list[histories.Step],
+    others: list[list[histories.Step]],
+    links: list[trails.Link],
+    users: list[types.FrameType],
+) -> Cause | None:
+    """Where two values come from one tensor and the other one was moved later: not where that tensor was made, but
+    where this value went its own way.
+    """
+    made = next((s for s in steps if s.facts["action"] == "created" and s.facts["at"]["line"]), None)
+    last = steps[-1] if steps else None
+    if made is None or last is None or last is made or last.facts["action"] != "computed":
+        return None
+    here = (made.facts["at"]["file"], made.facts["at"]["line"])
+    if (last.facts["at"]["file"], last.facts["at"]["line"]) == here or not last.facts["at"]["line"]:
+        return None
+    for steps_of_other in others:
+        same = [n for n, s in enumerate(steps_of_other) if (s.facts["at"]["file"], s.facts["at"]["line"]) == here]
+        if same and any(s.facts["action"] == "moved" for s in steps_of_other[same[0] + 1 :]):
+            made_object = _made_object(links, users) if last.facts["at"]["function"].endswith("__init__") else None
+            return made_object or Cause(last.facts["at"], None)
+    return None
+
+
+def _made_object(links: list[trails.Link], users: list[types.FrameType]) -> Cause | None:
+    """The line that made the object whose __init__ took a copy too early."""
+    owner = next((link.context.me for link in links if link.how == "attribute"), values.MISSING)
+    for frame in users if owner is not values.MISSING else ():
+        file = source.load(frame.f_code.co_filename)
+        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+        names = [name for name, value in list(frame.f_locals.items()) if value is owner]
+        made = [s for name in names for s in bindings.binders(scope, name)] if scope is not None else []
+        for statement in sorted(made, key=lambda s: (s.lineno, s.col_offset)):
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                if any(isinstance(t, ast.Name) and t.id in names for t in statement.targets):
+                    return Cause(location_of(file, statement), None)
+    return None
+
+
+def location_of(file: source.Source, node: ast.AST) -> places.Location:
+    """The LOC of a node; of a compound statement, its first line."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    scope = next((a for a in [node, *file.ancestors(node)] if isinstance(a, functions)), None)
+    names = [a.name for a in ([scope, *file.ancestors(scope)] if scope is not None else []) if hasattr(a, "name")]
+    end = node.body[0].lineno - 1 if isinstance(getattr(node, "body", None), list) else node.end_lineno
+    whole = end == node.end_lineno
+    return places.location(
+        file.file, node.lineno, max(end, node.lineno), node.col_offset if whole else -1,
+        node.end_col_offset if whole else -1, ".".join(reversed(names)) or "<module>",
+    )  # fmt: skip

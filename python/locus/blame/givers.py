@@ -1,0 +1,180 @@
+"""The lines that gave a program a value without being on its way: a Dataset, a collate function, an optimizer's state,
+a generator, the hooks of saved tensors.
+
+Reads trees and live frames; runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from typing import Any
+
+from locus.blame.causes import Cause, location_of
+from locus.fixing import device_text, rewriting
+from locus.program import batches, bindings, histories, source, trails, values
+
+
+def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
+    """The line of a Dataset that gave a sample: the `return` that computed it, or that took it from what it keeps."""
+    fetchers = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename.endswith("fetch.py")]
+    dataset = values.get_attribute(fetchers[0], "dataset") if fetchers else values.MISSING
+    last = next((s.facts["at"] for s in reversed(steps) if s.facts["at"]["line"]), None)
+    for file, tree in rewriting.class_trees(dataset) if dataset is not values.MISSING else ():
+        for method in tree.body:
+            if not isinstance(method, ast.FunctionDef) or method.name not in ("__getitem__", "__iter__"):
+                continue
+            given = [n for n in ast.walk(method) if isinstance(n, (ast.Return, ast.Yield)) and n.value is not None]
+            for node in given:
+                if last is None or last["file"] != file.file:
+                    continue
+                if node.lineno <= last["line"] <= (node.end_lineno or 0):
+                    return _given(tensor, file, node.value)
+            for node in given:
+                for part in ast.walk(node.value):
+                    if isinstance(part, ast.Attribute) and ast.unparse(part.value) == method.args.args[0].arg:
+                        kept = values.get_attribute(dataset, part.attr)
+                        held = kept.values() if isinstance(kept, dict) else kept
+                        if isinstance(kept, (dict, list, tuple)) and any(item is tensor for item in held):
+                            return _given(tensor, file, node.value)
+    return Cause(last, None) if last is not None else None
+
+
+def _given(tensor: Any, file: source.Source, value: ast.AST) -> Cause:
+    """Samples are gathered on the host: what is elsewhere is brought there where it is given."""
+    edit = rewriting.append_call(file, value, ".cpu()") if values.is_tensor(tensor) and tensor.is_cuda else None
+    return Cause(location_of(file, value), edit, file.flat(value))
+
+
+def of_batch(steps: list[histories.Step], device: str, users: list[types.FrameType]) -> Cause | None:
+    """The line in a Dataset or a collate function that made what a loader gave, where those know about devices."""
+    number = next((n for n, step in enumerate(steps) if step.facts["action"] == "received"), None)
+    for step in reversed(steps[:number] if number is not None else []):
+        if step.facts["at"]["line"] == steps[number].facts["at"]["line"] or step.file is None or step.node is None:
+            continue  # by the loader itself
+        scope = next((a for a in step.file.ancestors(step.node) if isinstance(a, source.Function)), None)
+        if scope is None or step.facts["explicit"] or not device_text.is_mentioned_in(scope):
+            return None
+        running = [frame.f_code for frame in users if frame.f_code.co_filename == step.file.file]
+        if any(step.file.function_at(code.co_firstlineno, code.co_name) is scope for code in running):
+            return None  # not the loader's: it was made there and given to it
+        return Cause(step.facts["at"], _moved_like_the_rest(step, scope, device, users))
+    return None
+
+
+def _moved_like_the_rest(
+    step: histories.Step, scope: ast.AST, device: str, users: list[types.FrameType]
+) -> source.Edit | None:
+    """`torch.stack(ys)` -> `torch.stack(ys).to(device)`, in a function that moves the other parts of the batch."""
+    if step.call is None or not any(bindings.is_move(node) for node in ast.walk(scope)):
+        return None
+    words = device_text.write(step.file, step.call, device, users)
+    return None if words.startswith('"') else rewriting.append_call(step.file, step.call, f".to({words})")
+
+
+def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType]) -> Cause | None:
+    """The line that made a generator."""
+    link = next((link for link in trail.links if link.how == "made"), None)
+    if link is None:
+        return None
+    file, edit = link.context.file, None
+    if histories.called_name(link.node) == "Generator" and device.startswith("cuda"):
+        edit = rewriting.device_argument(file, link.node, device_text.write(file, link.node, device, users))
+    return Cause(location_of(file, link.node), edit)
+
+
+def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
+    """`x.to(device)` by itself, in a function that passed the value on as `x`: x, and the edit that keeps it."""
+    for link in trail.links:
+        if link.how != "argument" or not isinstance(link.node, ast.Name):
+            continue
+        for statement in bindings.dropped_moves(link.context.scope, link.node.id):
+            if statement.lineno < link.statement.lineno:
+                edit = link.context.file.edit([source.Change.before(statement, f"{link.node.id} = ")])
+                return None if edit is None else (link.node.id, edit)
+    return None
+
+
+def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
+    """A statement that should have moved an entry of an optimizer's state, and does not keep what it moves."""
+    key = name.rpartition("[")[2].rstrip("]")
+    files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
+    for file in [each for each in files.values() if each is not None]:
+        node, target = file.once(_left_elements).get(key, (None, None))
+        if node is not None:
+            text = f"{file.segment(target)} = "
+            keeps = file.edit([source.Change.before(node, text)]) if isinstance(node, ast.Expr) else None
+            return Cause(location_of(file, node), keeps)
+    return None
+
+
+def _left_elements(file: source.Source) -> dict[str, tuple[ast.stmt, ast.Subscript]]:
+    """The first statements of a file that leave `state[key]` where it is, by the key: what they moved is not kept."""
+    found: dict[str, tuple[ast.stmt, ast.Subscript]] = {}
+    for node in ast.walk(file.tree):
+        target: ast.AST | None = None
+        if isinstance(node, ast.Expr) and bindings.is_move(node.value):
+            target = node.value.func.value
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
+            target = node.value if ast.unparse(node.targets[0]) == ast.unparse(node.value) else None
+        if isinstance(target, ast.Subscript):
+            found.setdefault(ast.unparse(target.slice).replace("'", '"'), (node, target))
+    return found
+
+
+def is_made_anew(step: histories.Step) -> bool:
+    """`torch.zeros(p.shape)`, not zeros_like(p): on the CPU wherever the parameter is, before and after it is moved."""
+    name = histories.called_name(step.call) if step.call is not None else ""
+    return name in rewriting.FACTORIES and not name.endswith("_like") and not step.facts["explicit"]
+
+
+def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.FrameType]) -> Cause | None:
+    """The function that should have brought a saved tensor back: the second of saved_tensors_hooks(pack, unpack)."""
+    if history:
+        return None  # PyTorch calls the hooks inside the operator, where nothing is noted
+    files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
+    found: list[tuple[source.Source, Any, Any]] = []
+    for file in [each for each in files.values() if each is not None]:
+        for call in file.find(file.tree, ("call", "saved_tensors_hooks")):
+            if len(call.args) == 2:
+                found.append((file, _function(file, call.args[0]), _function(file, call.args[1])))
+    if len(found) != 1 or found[0][2] is None:
+        return None
+    file, pack, unpack = found[0]
+    given = _returned(unpack)
+    if not given:
+        return Cause(location_of(file, unpack), None)
+    words = _packed_device(pack, unpack) or device_text.write(file, given[-1], device, users)
+    edit = rewriting.append_call(file, given[-1], f".to({words})") if len(given) == 1 else None
+    return Cause(location_of(file, given[-1]), edit)
+
+
+def _returned(function: Any) -> list[ast.expr]:
+    if isinstance(function, ast.Lambda):
+        return [function.body]
+    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+
+
+def _packed_device(pack: Any, unpack: Any) -> str:
+    """`where` of `where, tensor = packed`, where the first hook gave `tensor.device, tensor.cpu()`."""
+    packed = _returned(pack)[-1:] if pack is not None else []
+    parts = packed[0].elts if packed and isinstance(packed[0], ast.Tuple) else []
+    devices = [n for n, part in enumerate(parts) if isinstance(part, ast.Attribute) and part.attr == "device"]
+    number = devices[0] if devices else None
+    given = getattr(getattr(unpack, "args", None), "args", [])
+    if number is None or not given:
+        return ""
+    for statement in () if isinstance(unpack, ast.Lambda) else batches.statements(unpack):
+        for target, value in bindings.pairs(statement):
+            taken = isinstance(value, ast.Name) and value.id == given[0].arg and isinstance(target, ast.Tuple)
+            if taken and len(target.elts) == len(parts) and isinstance(target.elts[number], ast.Name):
+                return target.elts[number].id
+    return f"{given[0].arg}[{number}]"
+
+
+def _function(file: source.Source, node: ast.AST) -> Any:
+    if isinstance(node, ast.Lambda):
+        return node
+    name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
+    found = [n for n in file.find(file.tree, ("definition", name)) if isinstance(n, ast.FunctionDef)]
+    return found[0] if len(found) == 1 else None

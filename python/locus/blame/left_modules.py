@@ -1,0 +1,176 @@
+"""Which module was left behind, and the line that made it: that is where a person would move it.
+
+Reads modules, the moves and constructions that hooks.py noted, and trees. Moves nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from locus.blame.causes import Cause, location_of
+from locus.fixing import device_text, rewriting
+from locus.program import histories, places, source, values
+from locus.watch import hooks
+
+
+def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> Cause | None:
+    """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is."""
+    holder = match.way.holder
+    if holder is None or not values.is_module(holder.module):
+        return None
+    for module in _chain(holder):
+        if type(module).__module__.startswith("torch.nn.parallel"):
+            continue  # a wrapper: what is in it was made elsewhere
+        left = _is_wholly_on(module, facts["device"]) or _is_left_around(module, facts["device"])
+        if left or _is_mostly_left(module, facts["device"]):
+            return _construction(module, facts["device"], device, users)
+    return _late_tensor(holder.module, facts)
+
+
+def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
+    """The card of the module whose method runs, where its parameters are on one only (a layer without any is part of
+    the next one around it); else where the function's other tensors are, if most of them are on one."""
+    for frame in frames if users else ():
+        me = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
+        devices = {str(parameter.device) for parameter in me.parameters()} if values.is_module(me) else set()
+        if len(devices) == 1 and "cpu" not in devices:
+            return devices.pop()
+        if devices:
+            break
+    code = users[0].f_code if users else None
+    names = code.co_varnames if code is not None else ()  # none for a module's own frame: it has everything
+    given = [users[0].f_locals.get(name) for name in names]
+    votes = collections.Counter(str(value.device) for value in given if values.is_tensor(value))
+    device, count = next(iter(votes.most_common(1)), ("", 0))
+    return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
+
+
+def of_wrong_card(steps: list[histories.Step], device: str, users: list[types.FrameType]) -> Cause | None:
+    """The line that put a parameter or buffer on another card than its layer's, with the device that was meant."""
+    placed = next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)
+    if placed is None or placed.call is None or placed.file is None or not placed.facts["explicit"]:
+        return None
+    words = device_text.write(placed.file, placed.call, device, users)
+    if words.startswith('"') and device_text.function_of(placed.file, placed.call) is not placed.file.tree:
+        return None  # in a function, which may make others: the number of one card would be wrong for them
+    if placed.facts["action"] == "created":
+        edit = rewriting.device_argument(placed.file, placed.call, words)
+    else:
+        edit = rewriting.append_call(placed.file, placed.call, f".to({words})")
+    return Cause(placed.facts["at"], edit) if edit is not None else None
+
+
+def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:
+    """A parameter or buffer that was made after its module had been moved: the line that made it."""
+    made = [s for s in facts["history"] if s["action"] == "created" and s["at"]["line"] and not s["explicit"]]
+    if not made or hooks.moves_of(module)[0] is None:
+        return None
+    return Cause(made[-1]["at"], facts["edits"].get("factory_device"))
+
+
+def _chain(holder: Any) -> Iterator[Any]:
+    """The modules from the root to the holder of the tensor."""
+    module = holder.root
+    yield module
+    for part in holder.path.split(".") if holder.path else ():
+        module = (values.attributes(module).get("_modules") or {}).get(part)
+        if module is None:
+            return
+        yield module
+
+
+def _is_wholly_on(module: Any, device: str) -> bool:
+    tensors = [t for inner in module.modules() for table in (inner._parameters, inner._buffers) for t in table.values()]
+    return all(str(t.device) == device for t in tensors if t is not None)
+
+
+def _is_left_around(module: Any, device: str) -> bool:
+    """Whether a module was made around others that had been moved before, and all that was made with it was left."""
+    given = [part for inner in module.modules() if not hooks.is_made_with(inner, module) for part in inner.modules()]
+    others = {id(part) for part in given}
+    own = [inner for inner in module.modules() if id(inner) not in others]
+    tensors = [t for inner in own for table in (inner._parameters, inner._buffers) for t in table.values()]
+    tensors = [t for t in tensors if t is not None]
+    return bool(others) and bool(tensors) and all(str(t.device) == device for t in tensors)
+
+
+def _is_mostly_left(module: Any, device: str) -> bool:
+    """Whether nobody moved a module, and only a few of its parts are elsewhere: put there later, from outside. A class
+    that places its own parts is another matter: there the part that it forgot is to be mended.
+    """
+    parts = [part for part in module.children() if next(part.parameters(), None) is not None]
+    left = [part for part in parts if _is_wholly_on(part, device)]
+    if 2 * len(left) <= len(parts) or hooks.moves_of(module)[0] is not None:
+        return False
+    moved = [hooks.moves_of(part)[0] for part in parts]
+    own = f"{type(module).__name__}."
+    return not any(place is not None and place["function"].startswith(own) for place in moved)
+
+
+def _construction(module: Any, wrong: str, device: str, users: list[types.FrameType]) -> Cause | None:
+    callers = hooks.made_at(module)
+    if not callers:
+        return None
+    chosen = next((n for n in range(len(callers)) if not hooks.makes_others(module, n, wrong)), 0)
+    place = callers[chosen]
+    file = source.load(place["file"])
+    node = _call_at(file, place) if file is not None else None
+    if chosen + 1 < len(callers) and node is not None and isinstance(file.parent(node), ast.Return):
+        # `return nn.Sequential(…)`: a function that only builds; who asked for it knows where it shall be.
+        scope = next((a for a in file.ancestors(node) if isinstance(a, source.Function)), None)
+        if scope is not None and not device_text.is_mentioned_in(scope):
+            place = callers[chosen + 1]
+            file = source.load(place["file"])
+            node = _call_at(file, place) if file is not None else None
+    bound = _keeper(file, node, module, users)
+    if bound is not None:
+        file, node = bound
+    if file is None or node is None:
+        return Cause(place, None)
+    words = device_text.write(file, node, device, users)
+    return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
+
+
+def _call_at(file: source.Source, place: places.Location) -> ast.AST | None:
+    """The call that stands at a LOC, whose columns count characters."""
+    first, last = file.line(place["line"]), file.line(place["end_line"])
+    column, end = len(first[: place["column"]].encode()), len(last[: place["end_column"]].encode())
+    node = file.at(place["line"], place["end_line"], column, end)
+    return node if isinstance(node, ast.Call) else None
+
+
+def _keeper(
+    file: source.Source | None, node: ast.AST | None, module: Any, users: list[types.FrameType]
+) -> tuple[source.Source, ast.AST] | None:
+    """`model` of `self.model = model`, in the object that trains a module which was made as an argument of its call.
+
+    Where the object knows about devices and the place that made the module does not, moving is the object's business.
+    """
+    if file is None or node is None or isinstance(file.parent(node), (ast.Assign, ast.AnnAssign, ast.Return)):
+        return None
+    for frame in users:
+        code = frame.f_code
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if owner is None:
+            continue
+        held = values.attributes(owner)
+        kept = [name for name, value in [*held.items(), *(held.get("_modules") or {}).items()] if value is module]
+        for its_file, tree in rewriting.class_trees(owner) if kept else ():
+            if not device_text.is_mentioned_in(tree):
+                continue
+            for statement in ast.walk(tree):
+                if isinstance(statement, ast.Assign) and _is_passed_on(statement.value):
+                    if any(isinstance(t, ast.Attribute) and t.attr in kept for t in statement.targets):
+                        return its_file, statement.value
+    return None
+
+
+def _is_passed_on(node: ast.AST) -> bool:
+    """`model`, `model.eval()`, `model.requires_grad_(False)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not histories.is_namespace(node.func):
+        node = node.func.value
+    return isinstance(node, ast.Name)

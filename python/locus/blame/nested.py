@@ -1,0 +1,44 @@
+"""Comprehensions that move tensors and hand on everything else: a dict or list inside the batch goes by unmoved.
+
+`{k: v.to(device) if torch.is_tensor(v) else v for k, v in batch.items()}` is right for a flat batch only.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from locus.program import batches, bindings, source
+
+
+def passed_by(node: ast.AST) -> ast.Name | None:
+    """The name in a comprehension that goes out as it came, beside a branch that moves it."""
+    if not isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.DictComp)) or len(node.generators) != 1:
+        return None
+    element = node.value if isinstance(node, ast.DictComp) else node.elt
+    if not isinstance(element, ast.IfExp):
+        return None
+    for moved, other in ((element.body, element.orelse), (element.orelse, element.body)):
+        if isinstance(other, ast.Name) and other.id in batches.targets(node.generators[0].target):
+            if bindings.is_move(moved) and ast.unparse(moved.func.value) == other.id:
+                return other
+    return None
+
+
+def recursion(file: source.Source, node: ast.AST) -> source.Edit | None:
+    """The function that the comprehension is in, called again for what is inside; None where that can't be written."""
+    name = passed_by(node)
+    scope = next((a for a in file.ancestors(node) if isinstance(a, source.Function)), None)
+    if name is None or not isinstance(node, ast.DictComp) or not isinstance(scope, ast.FunctionDef):
+        return None
+    items = node.generators[0].iter
+    is_items = isinstance(items, ast.Call) and isinstance(items.func, ast.Attribute) and items.func.attr == "items"
+    whole = items.func.value.id if is_items and isinstance(items.func.value, ast.Name) else ""
+    given = bindings.parameters(scope)
+    element = node.value
+    if whole not in given or element.orelse is not name:
+        return None
+    is_method = isinstance(file.parent(scope), ast.ClassDef) and given[0] in ("self", "cls")
+    arguments = [name.id if parameter == whole else parameter for parameter in given[1 if is_method else 0 :]]
+    called = f"{given[0]}.{scope.name}" if is_method else scope.name
+    text = f"{called}({', '.join(arguments)}) if isinstance({name.id}, dict) else "
+    return file.edit([source.Change.before(name, text)])

@@ -1,0 +1,67 @@
+"""What can be said of one operand by itself: what its tensor shows, and what its history says it was meant for.
+
+Reads only. A tensor subclass may refuse anything; then the case says less.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import types
+from typing import Any
+
+from locus.program import source
+
+
+def is_handed_over(facts: dict[str, Any], node: ast.AST | None) -> bool:
+    """What `.cpu()` put on the host on purpose, and is kept there: it is moved where it is used."""
+    placed = next((step for step in reversed(facts["history"]) if step["action"] != "computed"), None)
+    on_purpose = placed is not None and placed["action"] == "moved" and placed["explicit"] and placed["device"] == "cpu"
+    return on_purpose and isinstance(node, ast.Attribute) and "move_at_use" in facts["edits"]
+
+
+def is_saved(name: str, frame: types.FrameType) -> bool:
+    """Whether a variable was unpacked from ctx.saved_tensors."""
+    file = source.load(frame.f_code.co_filename)
+    scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+    for saved in file.find(scope, ("attribute", "saved_tensors")) if scope is not None else ():
+        node = file.statement(saved)
+        if isinstance(node, ast.Assign) and (node.lineno <= (frame.f_lineno or 0)):
+            value = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+            targets = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            if name in targets and value is saved:
+                return True
+    return False
+
+
+def plain(operand: dict[str, Any]) -> dict[str, Any]:
+    """What can be read off the tensor itself."""
+    tensor = operand.get("tensor")
+    facts: dict[str, Any] = {
+        "argument": operand.get("argument", ""), "position": operand.get("position", -1), "expression": None,
+        "name": "", "kind": "temporary", "device": "", "shape": [], "dtype": "", "zero_dim": False,
+        "written": bool(operand.get("written", False)), "requires_grad": False, "is_leaf": True,
+        "odd": bool(operand.get("odd", False)), "rule": operand.get("rule", "same"),
+        "owner": None, "history": [], "edits": {},
+    }  # fmt: skip
+    facts["device"] = str(operand.get("device", ""))  # of a tensor that is gone
+    return facts | read(tensor)
+
+
+def read(tensor: Any) -> dict[str, Any]:
+    """The facts that a tensor itself gives."""
+    facts = {}
+    for key, reader in _READERS.items():
+        with contextlib.suppress(BaseException):  # a tensor subclass may refuse anything
+            facts[key] = reader(tensor)
+    return facts
+
+
+_READERS = {
+    "device": lambda tensor: str(tensor.device),
+    "shape": lambda tensor: [int(size) for size in tensor.shape],
+    "dtype": lambda tensor: str(tensor.dtype).removeprefix("torch."),
+    "zero_dim": lambda tensor: tensor.dim() == 0,
+    "requires_grad": lambda tensor: bool(tensor.requires_grad),
+    "is_leaf": lambda tensor: bool(tensor.is_leaf),
+}

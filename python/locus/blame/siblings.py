@@ -1,0 +1,127 @@
+"""What a program does with the values that came with one: where the rest is moved, this one was forgotten.
+
+Reads trees, and values only where a frame runs them.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from locus.fixing import device_text, rewriting
+from locus.program import batches, bindings, histories, text_index, values
+from locus.program.links import Link
+
+
+def moved_in_statement(link: Link) -> bool:
+    """`x, y = x.to(device), y`: other values are moved in the same statement."""
+    return bool(_placed_in_statement(link))
+
+
+def move_in_statement(link: Link, device: str) -> ast.Call | None:
+    """The `x.to(device)` beside a value, to be made with the value as well; None where it goes to another device."""
+    moves = [node for node in _placed_in_statement(link) if bindings.is_move(node)]
+    if not moves or not moves[0].args or isinstance(moves[0].args[0], (ast.Constant, ast.JoinedStr)):
+        return None
+    words = moves[0].args[0]
+    frame = link.context.frame
+    value = values.evaluate(words, frame) if frame is not None else values.MISSING
+    return moves[0] if value is values.MISSING or device_text.same_device(value, device) else None
+
+
+def _placed_in_statement(link: Link) -> list[ast.AST]:
+    file = link.context.file
+    inside = set(map(id, ast.walk(link.node)))
+    around = list(file.ancestors(link.node))
+    header: ast.AST = link.statement
+    if hasattr(header, "body") or any(places_tensor(node) for node in ast.walk(link.node)):
+        return []
+    if link.how == "argument":  # what else the same call is given
+        header = next((node for node in around if isinstance(node, ast.Call)), header)
+    elif link.how == "assign" and isinstance(link.target, ast.Name):
+        if not isinstance(file.parent(link.node), ast.Tuple):
+            return []
+    above = set(map(id, around))
+    moves = [node for node in ast.walk(header) if places_tensor(node)]
+    return [move for move in moves if id(move) not in inside and id(move) not in above]
+
+
+def places_tensor(node: ast.AST) -> bool:
+    """`x.to(device)`, `torch.zeros(3, device=device)`: says where a tensor shall be."""
+    if bindings.is_move(node):
+        return moves_tensor(node)
+    made = isinstance(node, ast.Call) and histories.called_name(node) in rewriting.MAKERS
+    return made and any(k.arg == "device" for k in node.keywords)
+
+
+def moves_tensor(move: ast.Call) -> bool:
+    """Not `Net().to(device)`."""
+    made = move.func.value
+    return not (isinstance(made, ast.Call) and histories.called_name(made)[:1].isupper())
+
+
+def moved_nearby(link: Link) -> bool:
+    """Whether the statements around one move the rest of what came with the value."""
+    if link.how not in ("assign", "loop", "return", "attribute", "put"):
+        return False
+    if _is_left_among(link) or moved_in_loop(link):
+        return True
+    if link.how != "loop" and batches.root(link.node) is None:
+        return False  # a new value: where it belongs is its own affair
+    file, statement = link.context.file, link.statement
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        moving = [other for other in statement.body if _moves_something(other)]
+    else:
+        moving = text_index.once(file.parent(statement), _moving).get(statement, [])
+    return any(other is not statement and not _is_bound_by(other, link.target) for other in moving)
+
+
+def _moving(parent: ast.AST) -> dict[ast.stmt, list[ast.stmt]]:
+    """The statements inside one, with those of the same block that move something."""
+    found: dict[ast.stmt, list[ast.stmt]] = {}
+    for _, block in ast.iter_fields(parent):
+        if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+            moving = [statement for statement in block if _moves_something(statement)]
+            found.update(dict.fromkeys(block, moving))
+    return found
+
+
+def _moves_something(statement: ast.stmt) -> bool:
+    """`x = y.to(device).float()`."""
+    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not bindings.is_move(value):
+        value = value.func.value
+    return bindings.is_move(value) and moves_tensor(value)
+
+
+def _is_bound_by(statement: ast.stmt, target: ast.AST | None) -> bool:
+    """Whether a statement binds the value's own name: it would have moved it."""
+    if target is None:
+        return False
+    texts = [ast.unparse(t) for t in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])]
+    return ast.unparse(target) in texts
+
+
+def _is_left_among(link: Link) -> bool:
+    """`return weights, s, a`, `queue.put((x, y))`: what is given together was placed by the function, but for this."""
+    together = link.context.file.parent(link.node)
+    if link.how not in ("return", "put", "assign") or not isinstance(link.node, ast.Name):
+        return False
+    if not isinstance(together, (ast.Tuple, ast.List, ast.Dict)):
+        return False
+    given = together.values if isinstance(together, ast.Dict) else together.elts
+    others = {each.id for each in given if isinstance(each, ast.Name)} - {link.node.id}
+    return any(
+        isinstance(target, ast.Name) and target.id == other and places_tensor(value)
+        for other in others
+        for statement in bindings.binders(link.context.scope, other)
+        for target, value in (bindings.pairs(statement) if isinstance(statement, ast.Assign) else ())
+    )
+
+
+def moved_in_loop(link: Link) -> list[ast.Call]:
+    """The moves of what a loop gives beside a value: `x.to(device)` in `for x, y in pairs:`."""
+    loop, names = link.statement, batches.targets(link.target) if link.target is not None else []
+    if link.how != "loop" or not isinstance(loop, (ast.For, ast.AsyncFor)) or link.name not in names:
+        return []
+    inside = [node for statement in loop.body for node in ast.walk(statement) if bindings.is_move(node)]
+    return [n for n in inside if isinstance(n.func.value, ast.Name) and n.func.value.id in set(names) - {link.name}]

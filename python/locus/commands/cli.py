@@ -1,0 +1,85 @@
+"""The command line: finds the subcommand, and turns Locus's own errors into one line and exit code 2.
+
+What a subcommand does is in locus.commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+import locus
+from locus.commands import COMMANDS
+from locus.commands.output import show
+from locus.errors import LocusError, as_line
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors in Locus's form."""
+
+    def error(self, message: str) -> NoReturn:
+        _complain(LocusError(f"{message}. `{self.prog} --help` shows how."))
+        raise SystemExit(2)
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if message and file is sys.stdout:
+            show(message)
+        else:
+            super()._print_message(message, file)
+
+
+def _complain(error: LocusError) -> None:
+    print(as_line(error), file=sys.stderr)
+
+
+def _complain_of(unknown: list[str], command: str | None) -> int:
+    """Options that a command has not; with the one that was probably meant."""
+    module = importlib.import_module(f"locus.commands.{command}") if command else None
+    known = _Parser(add_help=False)
+    if module is not None:
+        module.configure(known)
+    option = unknown[0].partition("=")[0]
+    near = difflib.get_close_matches(option, known._option_string_actions, 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    name = f"locus {command}" if command else "locus"
+    _complain(LocusError(f"unrecognized arguments: {' '.join(unknown)}.{meant} `{name} --help` shows how."))
+    return 2
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="locus", description="Know where every tensor is.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"locus {locus.__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name in COMMANDS:
+        module = importlib.import_module(f"locus.commands.{name}")
+        subparser = subparsers.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.SUMMARY[0].upper() + module.SUMMARY[1:] + ".",
+            allow_abbrev=False,
+        )
+        module.configure(subparser)
+        subparser.set_defaults(execute=module.execute)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; returns the exit code (a program that ends itself with SystemExit is let through)."""
+    parser = _build_parser()
+    parsed, unknown = parser.parse_known_args(sys.argv[1:] if arguments is None else arguments)
+    if unknown:
+        return _complain_of(unknown, parsed.command)
+    if parsed.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return parsed.execute(parsed)
+    except LocusError as error:
+        _complain(error)
+        return 2

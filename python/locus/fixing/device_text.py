@@ -1,0 +1,271 @@
+"""How to write a device at a place in a program, in the program's own words: `device`, `self.device`, `x.device`.
+
+Only names that are bound there before that line; a literal such as "cuda:0" where there are none.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import types
+from typing import Any
+
+import torch
+
+from locus.program import source, text_index, values
+
+_PREFERRED = (
+    "device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device",
+    "self.args.device", "self.cfg.device", "self.config.device", "self.opt.device",
+)  # fmt: skip
+_PARAMETERS = ("device", "dev")
+NAMES = {"device", "dev", "devices", "DEVICE", "device_id", "gpu"}
+"""What variables that say a device are called."""
+
+
+def write(
+    file: source.Source,
+    node: ast.AST,
+    device: str,
+    frames: list[types.FrameType],
+    others: list[tuple[ast.AST, source.Source]] = (),
+) -> str:
+    """The words for `device` at `node`.
+
+    Args:
+        frames: the live frames; one that runs the code around `node` tells what names mean there.
+        others: expressions of operands that are on `device` already.
+    """
+    scope = function_of(file, node)
+    frame = _frame_of(file, scope, frames)
+    names = _module_names(file, frames)
+    in_method = isinstance(file.scope(scope), ast.ClassDef) if scope is not file.tree else False
+    local = _local(file, node, scope, device, frame)
+    if local:
+        return local
+    shared = None if scope is file.tree else _shared(file, node, device, names)
+    if shared and not in_method:
+        return shared
+    words = _from_operand(file, node, scope, device, frame, others) or shared
+    if not words and in_method:
+        words = _from_parameters(file, scope, device, frames)
+    return words or f'"{device}"'
+
+
+def of_looped_module(file: source.Source, node: ast.AST, frames: list[types.FrameType]) -> str:
+    """`next(expert.parameters()).device`, for what is passed to a module that a loop gives: each may be elsewhere."""
+    call = file.parent(node)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or node not in call.args:
+        return ""
+    loops = [a for a in file.ancestors(call) if isinstance(a, (ast.For, ast.AsyncFor))]
+    loops += [generator for a in file.ancestors(call) for generator in getattr(a, "generators", ())]
+    bound = {n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    frame = _frame_of(file, function_of(file, call), frames)
+    called = values.evaluate(call.func, frame) if frame is not None and call.func.id in bound else None
+    has_any = values.is_module(called) and next(called.parameters(), None) is not None
+    return f"next({call.func.id}.parameters()).device" if has_any else ""
+
+
+def is_mentioned_in(tree: ast.AST) -> bool:
+    """Whether a piece of program says anything about devices."""
+    return text_index.once(tree, _is_mentioned_in)
+
+
+def _is_mentioned_in(tree: ast.AST) -> bool:
+    for node in ast.walk(tree):
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", getattr(node, "arg", None))
+        if isinstance(name, str) and (name in NAMES or name in ("cuda", "cpu")):
+            return True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("cuda"):
+            return True
+    return False
+
+
+def same_device(value: Any, device: str) -> bool:
+    """Whether a value means this device to PyTorch."""
+    if isinstance(value, torch.device):
+        value = str(value)
+    if not isinstance(value, str):
+        return False
+    return value == device or (value == "cuda" and device == "cuda:0")
+
+
+def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) -> bool:
+    """Whether a function (or the module) binds a name before the statement of `node`."""
+    arguments = getattr(scope, "args", None)
+    if arguments is not None:
+        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        if any(argument is not None and argument.arg == name for argument in given):
+            return True
+    place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    statement = file.statement(node)
+    for inner in file.find(scope, ("store", name), ("import", name)):
+        if (inner.lineno, inner.col_offset) >= place or function_of(file, inner) is not scope:
+            continue
+        # The statement's own target is not bound yet when its value is computed; a loop's is.
+        if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
+            return True
+    return False
+
+
+def function_of(file: source.Source, node: ast.AST) -> ast.AST:
+    """The function that runs a node, or the module: a default and a decorator are run by what is around theirs."""
+    inside = node
+    for around in file.ancestors(node):
+        if isinstance(around, source.Function) and not isinstance(inside, ast.arguments):
+            if inside not in getattr(around, "decorator_list", ()):
+                return around
+        inside = around
+    return file.tree
+
+
+def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> types.FrameType | None:
+    for frame in frames:
+        code = frame.f_code
+        if code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope:
+            return frame
+    return None
+
+
+def _module_names(file: source.Source, frames: list[types.FrameType]) -> dict[str, Any]:
+    for frame in frames:
+        if frame.f_code.co_filename == file.file:
+            return frame.f_globals
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file.file:
+            return vars(module)
+    return {}
+
+
+def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+    """A variable of the function itself, or an attribute of one."""
+    for text in _PREFERRED:
+        root, _, attribute = text.partition(".")
+        if not bound_before(file, scope, root, node) or ("." in attribute and getattr(scope, "name", "") == "__init__"):
+            continue
+        if frame is not None:
+            if same_device(values.evaluate(ast.parse(text, mode="eval").body, frame), device):
+                return text
+        elif device.startswith("cuda") and (text in _PARAMETERS or (attribute and _has_attribute(file, scope, text))):
+            return text
+    for name, value in list(frame.f_locals.items()) if frame is not None else ():
+        if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
+            return name
+    return _own_attribute(file, scope, device, frame)
+
+
+def _own_attribute(file: source.Source, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+    """`self.dev1`: an attribute of the method's object that says a device."""
+    first = next(iter(getattr(getattr(scope, "args", None), "args", [])), None)
+    if frame is None or first is None or not isinstance(file.scope(scope), ast.ClassDef):
+        return ""
+    for name, value in values.attributes(frame.f_locals.get(first.arg)).items():
+        says = isinstance(value, torch.device) or (isinstance(value, str) and "dev" in name.lower())
+        if says and same_device(value, device) and name.isidentifier():
+            return f"{first.arg}.{name}"
+    return ""
+
+
+def _from_parameters(file: source.Source, scope: ast.AST, device: str, frames: list[types.FrameType]) -> str:
+    """`next(self.parameters()).device`, in a method of a module whose parameters are all on the device."""
+    holder = file.scope(scope)
+    arguments = getattr(getattr(scope, "args", None), "args", [])
+    if not isinstance(holder, ast.ClassDef) or not arguments or getattr(scope, "name", "") == "__init__":
+        return ""
+    for frame in frames:
+        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+            for module in value.modules() if values.is_module(value) else ():
+                method = _written(vars(type(module)).get(getattr(scope, "name", "")))
+                if type(module).__name__ != holder.name or method is None:
+                    continue
+                found = {str(parameter.device) for parameter in module.parameters()}
+                own = method.__code__.co_filename == file.file and found == {device}
+                return f"next({arguments[0].arg}.parameters()).device" if own else ""
+    return ""
+
+
+def _written(method: Any) -> types.FunctionType | None:
+    """The function that stands in the class, behind a property and decorators that keep what they wrap."""
+    if isinstance(method, property):
+        method = method.fget
+    elif isinstance(method, functools.cached_property):
+        method = method.func
+    while isinstance(method, types.FunctionType) and "__wrapped__" in vars(method):
+        method = vars(method)["__wrapped__"]
+    return method if isinstance(method, types.FunctionType) else None
+
+
+def _has_attribute(file: source.Source, scope: ast.AST, text: str) -> bool:
+    """Whether `self.device` is bound in the class, or `args.device` is read elsewhere in the function."""
+    attribute = text.rpartition(".")[2]
+    if text.startswith("self."):
+        first = getattr(scope, "name", "") == "__init__"
+        stored = file.find(file.scope(scope), ("stored attribute", attribute))
+        return any(ast.unparse(n) == text for n in stored) and not first
+    return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
+
+
+def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, Any]) -> str:
+    """A variable of the module."""
+    for text in _PREFERRED:
+        root, _, attribute = text.partition(".")
+        value = names.get(root, values.MISSING)
+        if attribute and value is not values.MISSING:
+            value = values.get_attribute(value, attribute)
+        if same_device(value, device):
+            return text
+    found = [name for name, value in list(names.items()) if isinstance(value, (torch.device, str))]
+    return next((n for n in found if not n.startswith("_") and same_device(names[n], device)), "")
+
+
+def _from_operand(
+    file: source.Source,
+    node: ast.AST,
+    scope: ast.AST,
+    device: str,
+    frame: types.FrameType | None,
+    others: list[tuple[ast.AST, source.Source]],
+) -> str:
+    """`x.device`, of a tensor that is where it should be."""
+    for other, other_file in others:
+        together = other_file is file and file.statement(other) is file.statement(node)
+        if other_file is not file or function_of(file, other) is not scope or not _is_simple(other, together):
+            continue
+        root = other
+        while isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        if bound_before(file, scope, root.id, node) or (together and _is_comprehended(file, node, root.id)):
+            return f"{file.flat(other)}.device"
+    if frame is None:
+        return _from_context(file, node, scope)
+    here = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    code = frame.f_code
+    for name in [*here, *code.co_varnames[: code.co_argcount]]:
+        value = frame.f_locals.get(name)
+        if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
+            return f"{name}.device"
+    return ""
+
+
+def _from_context(file: source.Source, node: ast.AST, scope: ast.AST) -> str:
+    """`x.device`, in the forward() of an autograd.Function that has ended: of a tensor whose shape the call reads."""
+    given = [argument.arg for argument in getattr(getattr(scope, "args", None), "args", [])]
+    read = [n.value for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in ("shape", "size", "dtype")]
+    names = [n.id for n in read if isinstance(n, ast.Name) and n.id in given[1:]]
+    return f"{names[0]}.device" if names and given[0] == "ctx" else ""
+
+
+def _is_simple(node: ast.AST, together: bool = False) -> bool:
+    """`x`, `batch["x"]`, `net.weight`; in the statement itself `grads[k]` as well, whatever k is there."""
+    keys = (ast.Constant, ast.Name) if together else ast.Constant
+    while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and isinstance(node.slice, keys)):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _is_comprehended(file: source.Source, node: ast.AST, name: str) -> bool:
+    """Whether a comprehension around a node binds a name."""
+    around = [generator for a in file.ancestors(node) for generator in getattr(a, "generators", ())]
+    bound = [n for generator in around for n in ast.walk(generator.target) if isinstance(n, ast.Name)]
+    return any(n.id == name for n in bound)

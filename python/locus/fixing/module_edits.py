@@ -1,0 +1,201 @@
+"""Edits where a module, or what holds one, is made: a buffer registered, layers kept in a list that PyTorch knows, a
+model moved, an optimizer's state taken along. Part of locus.fixing.edits.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from locus.fixing import device_text, rewriting
+from locus.fixing.rewriting import append_call, class_trees, ends_line, indent_of, nn_name
+from locus.program import histories, source, values
+from locus.program.source import Change, Edit
+from locus.watch import hooks
+
+if TYPE_CHECKING:
+    from locus.fixing.edits import Request
+
+
+def register_buffer(request: Request) -> Edit | None:
+    """`self.pe = torch.zeros(3)` -> `self.register_buffer("pe", torch.zeros(3), persistent=False)`."""
+    if request.facts["kind"] != "plain-attribute" or isinstance(request.tensor, torch.nn.Parameter):
+        return None
+    file, statement = _attribute_assignment(request)
+    if statement is None:
+        return None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    head = Change(
+        statement.lineno, statement.col_offset, statement.value.lineno, statement.value.col_offset,
+        f'{file.segment(target.value)}.register_buffer("{target.attr}", ',
+    )  # fmt: skip
+    between = file.text_between(target, statement.value)
+    if between.strip().endswith("("):
+        return None  # a value in parentheses of its own: the brackets would not match
+    note = "persistent=False leaves state_dict() as it was, so that saved models still load"
+    return file.edit([head, Change.after(statement.value, ", persistent=False)")], note)
+
+
+def module_list(request: Request) -> Edit | None:
+    """`self.layers = [...]` -> `self.layers = nn.ModuleList([...])`."""
+    owner = request.facts["owner"]
+    if owner is None or owner["container"] not in ("list", "tuple", "dict"):
+        return None
+    file, statement = _attribute_assignment(request)
+    value = values.get_attribute(request.match.way.holder.module, owner["attribute"])
+    wrapper = rewriting.container_class(value)
+    if statement is None or not wrapper:
+        return None
+    changes = rewriting.wrap(file, statement.value, f"{nn_name(file)}.{wrapper}")
+    inner = {rewriting.container_class(item) for item in rewriting.items_of(value)} - {""}
+    if changes is None or len(inner) > 1:
+        return None
+    for name in inner:  # a dict of lists: what is put into it needs a container of its own
+        for part in _put_into(request, file, statement):
+            wrapped = rewriting.wrap(file, part, f"{nn_name(file)}.{name}")
+            if wrapped is None:
+                return None
+            changes += wrapped
+    return file.edit(changes)
+
+
+def _put_into(request: Request, file: source.Source, statement: Any) -> list[ast.AST]:
+    """The containers that are put into a container: the elements of its display, and what is assigned to its items."""
+    value = statement.value
+    if isinstance(value, (ast.DictComp, ast.ListComp, ast.GeneratorExp)):
+        return [value.value if isinstance(value, ast.DictComp) else value.elt]
+    found = list(value.values if isinstance(value, ast.Dict) else getattr(value, "elts", []))
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    around = next((a for a in file.ancestors(statement) if isinstance(a, ast.ClassDef)), file.tree)
+    text = ast.unparse(target)
+    for node in file.find(around, ("assign to item of", text), ("call", "append")):
+        if isinstance(node, ast.Assign):
+            if len(node.targets) == 1:
+                found.append(node.value)
+        elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == text and len(node.args) == 1:
+            found.append(node.args[0])
+    return found
+
+
+def move_module(request: Request) -> Edit | None:
+    """`model = Net()` -> `model = Net().to(device)`."""
+    is_left = request.facts["kind"] in ("parameter", "buffer") and request.facts["device"] == "cpu"
+    return move_root(request) if is_left else None
+
+
+def optimizer_state(request: Request) -> Edit | None:
+    """`optimizer.load_state_dict(optimizer.state_dict())` after the line that moved the model: it moves the state."""
+    match = request.match
+    if request.facts["kind"] != "optimizer-state" or match is None:
+        return None
+    moved, _ = hooks.last_move_of_parameters(match.way.holder.root)
+    file = source.load(moved["file"]) if moved else None
+    around = file.statements_at(moved["line"]) if file else []
+    statement = around[-1] if around else None
+    if statement is None or not ends_line(file, statement) or hasattr(statement, "body"):
+        return None
+    name = _optimizer_at(file, statement, match.way.holder.root_name)
+    if not name:
+        return None
+    line = f"{indent_of(file, statement)}{name}.load_state_dict({name}.state_dict())"
+    return file.insertion(statement.end_lineno, line, "loading its own state moves it to where the parameters are")
+
+
+def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
+    """What an optimizer is called at a statement: its variable, or `self.optimizer` in a method of its holder."""
+    scope = next((a for a in file.ancestors(statement) if isinstance(a, source.Function)), file.tree)
+    if name.isidentifier():
+        return name if device_text.bound_before(file, scope, name, statement) else ""
+    attribute = name.rpartition(".")[2]
+    holder = file.scope(scope) if scope is not file.tree else None
+    arguments = getattr(getattr(scope, "args", None), "args", [])
+    if not isinstance(holder, ast.ClassDef) or not arguments or not attribute.isidentifier():
+        return ""
+    mine = f"{arguments[0].arg}.{attribute}"
+    stored = file.find(holder, ("stored attribute", attribute))
+    return mine if any(ast.unparse(node) == mine for node in stored) else ""
+
+
+def scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:
+    """The functions that are running, innermost first, and the owner's class."""
+    for frame in request.users:
+        file = source.load(frame.f_code.co_filename)
+        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+        if scope is not None:
+            yield file, scope
+    match = request.match
+    if match is not None and match.way.holder is not None:
+        yield from class_trees(match.way.holder.module)
+
+
+def _attribute_assignment(request: Request) -> tuple[source.Source | None, Any]:
+    """The first `self.<attribute> = …` of the owner's __init__."""
+    match = request.match
+    if match is None or match.way.holder is None:
+        return None, None
+    for file, tree in class_trees(match.way.holder.module):
+        for method in tree.body:
+            if not isinstance(method, ast.FunctionDef) or method.name != "__init__" or not method.args.args:
+                continue
+            me = method.args.args[0].arg
+            for node in sorted((n for n in ast.walk(method) if isinstance(n, ast.stmt)), key=lambda n: n.lineno):
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                if not isinstance(node, (ast.Assign, ast.AnnAssign)) or len(targets) != 1 or node.value is None:
+                    continue
+                target = targets[0]
+                owned = isinstance(target, ast.Attribute) and target.attr == match.way.attribute
+                if owned and isinstance(target.value, ast.Name) and target.value.id == me:
+                    return file, node
+    return None, None
+
+
+def move_root(request: Request) -> Edit | None:
+    """Adds .to(device) where the module was made: the part that the name goes through, or else the whole."""
+    match = request.match
+    if match is None or match.way.holder is None or match.frame >= len(request.frames):
+        return None
+    holder = match.way.holder
+    parts = [part for part in holder.path.split(".") if part]
+    # A whole that has been moved before is not what is missing; the part was added later.
+    # Nor is a whole whose parts have been put on devices one by one.
+    moved = hooks.moves_of(holder.root)[0] is not None or _has_parts_on_cuda(holder.root)
+    names_ = [".".join([holder.root_name, *parts[:count]]) for count in range(len(parts), -1, -1)]
+    for name in names_[:-1] if moved else [holder.root_name]:
+        edit = _move_made(request, name, request.frames[match.frame])
+        if edit is not None:
+            return edit
+    return None
+
+
+def _has_parts_on_cuda(module: Any) -> bool:
+    return any(parameter.is_cuda for parameter in itertools.islice(module.parameters(), 1000))
+
+
+def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | None:
+    """Adds .to(device) to what is assigned to `name`, where that happens once."""
+    file = source.load(frame.f_code.co_filename)
+    trees = [(f, scope, name) for f, scope in scopes(request)] + ([(file, file.tree, name)] if file else [])
+    before, _, attribute = name.rpartition(".")
+    if before:
+        owner = values.evaluate(ast.parse(before, mode="eval").body, frame)
+        if owner is not values.MISSING:
+            trees += [(f, tree, f"self.{attribute}") for f, tree in class_trees(owner)]
+    for file, scope, target in trees:
+        made = rewriting.values_of(file, scope, target)
+        if len(made) > 1 and file.file == frame.f_code.co_filename:
+            # Made several times: the last one before the line that runs, in its own function.
+            here = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
+            before = [v for v in made if device_text.function_of(file, v) is here and v.lineno <= (frame.f_lineno or 0)]
+            made = sorted(before, key=lambda v: v.lineno)[-1:]
+        if len(made) != 1 or isinstance(made[0], (ast.Constant, ast.List, ast.Dict, ast.Tuple)):
+            continue
+        value = made[0]
+        if isinstance(value, ast.Call) and histories.called_name(value) in ("to", "cuda", "cpu"):
+            continue
+        return append_call(file, value, f".to({device_text.write(file, value, request.device, request.users)})")
+    return None

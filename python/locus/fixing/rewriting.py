@@ -1,0 +1,253 @@
+"""The pieces that edits are made of: a call appended, an argument added, and what of a line may be touched.
+
+Works on trees and text; knows nothing of cases.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from locus.program import histories, source, text_index, values
+from locus.program.source import Change, Edit
+
+FACTORIES = {
+    "arange", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "as_tensor", "asarray", "tril_indices", "triu_indices",
+    "zeros", "complex", "Generator", "ones_like", "zeros_like", "empty_like", "full_like", "rand_like", "randn_like",
+    "randint_like",
+}  # fmt: skip
+
+WITHOUT_DEVICE = {
+    "from_numpy", "frombuffer", "Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
+    "HalfTensor", "ByteTensor", "normal", "complex",
+}  # fmt: skip
+
+MAKERS = FACTORIES | WITHOUT_DEVICE
+"""Functions that make tensors out of nothing."""
+
+RANDOM = {"normal", "rand", "randint", "randn", "randperm", "rand_like", "randn_like", "randint_like"}
+"""Factories whose numbers depend on where they are drawn: a device of their own would change the program's results."""
+
+GATHERING = {"sum", "stack", "cat", "concat", "hstack", "vstack", "max", "min"}
+"""Functions that put the results of one expression together."""
+
+
+def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
+    """`expr` -> `expr.to(…)`, in parentheses where they are needed."""
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return None
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        return append_call(file, node.elt, text)  # a list has no .to(): its elements do
+    if isinstance(node, ast.DictComp):
+        return append_call(file, node.value, text)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
+        return None
+    moved = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to(")
+    if moved and node.func.attr in ("to", "cuda", "cpu") and histories.names_device(node) and not node.keywords:
+        # Moved already, to the wrong device: another one in its place.
+        if len(node.args) == 1 and node.func.attr == "to":
+            return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
+        if len(node.args) <= 1 and node.func.attr in ("cuda", "cpu"):
+            start = Change.after(node.func.value, "")
+            return file.edit([Change(start.line, start.column, node.end_lineno, node.end_col_offset, text)])
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
+        if file.is_parenthesized(node) and not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+            return file.edit([file.after_parenthesis(node, text)])
+        return file.edit([Change.after(node, text)])
+    return file.edit([Change.before(node, "("), Change.after(node, f"){text}")])
+
+
+def same_move(file: source.Source, move: ast.Call) -> str:
+    """`.to(device, non_blocking=True)` of a move, for another tensor: without the type that it may give as well."""
+    given = [file.flat(argument) for argument in move.args[:1]]
+    given += [f"{k.arg}={file.flat(k.value)}" for k in move.keywords if k.arg in ("device", "non_blocking")]
+    return f".{move.func.attr}({', '.join(given)})"
+
+
+def add_argument(file: source.Source, call: ast.Call, text: str) -> Edit | None:
+    """One more keyword argument, before the closing parenthesis."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if len(call.args) == 1 and isinstance(call.args[0], ast.GeneratorExp) and not call.keywords:
+        return None
+    if not given:
+        end = Change(call.end_lineno, call.end_col_offset - 1, call.end_lineno, call.end_col_offset - 1, text)
+        return file.edit([end])
+    last = max(given, key=lambda n: (n.end_lineno, n.end_col_offset))
+    return file.edit([file.after_parenthesis(last, f", {text}")])
+
+
+def is_drawn_on(call: ast.Call, device: str, users: list[types.FrameType]) -> bool:
+    """Whether a call is given a generator of that device: it can draw there only."""
+    given = next((k.value for k in call.keywords if k.arg == "generator"), None)
+    found = [values.evaluate(given, frame) for frame in users] if given is not None else []
+    devices = [str(value.device) for value in found if isinstance(value, torch.Generator)]
+    return any(name == device or (name == "cuda" and device.startswith("cuda:")) for name in devices)
+
+
+def device_argument(file: source.Source, call: ast.Call, words: str, drawn_there: bool = False) -> Edit | None:
+    """The call with device=…, whether or not it had one. `drawn_there`: its generator is of that device."""
+    name = histories.called_name(call)
+    given = next((k for k in call.keywords if k.arg == "device"), None)
+    if given is not None:
+        return file.edit([Change.replace(given.value, words)])
+    if name == "Generator" and call.args:
+        return file.edit([Change.replace(call.args[0], words)])
+    # A leaf must be made where it is: what .to() gives has no gradient of its own.
+    stays = drawn_there or any(keyword.arg == "requires_grad" for keyword in call.keywords)
+    if name in WITHOUT_DEVICE or (name in RANDOM and not stays and not _draws_on_devices(file, call)):
+        return append_call(file, call, f".to({words})")
+    return add_argument(file, call, f"device={words}") if name in FACTORIES else None
+
+
+def without_cuda(file: source.Source, line: int) -> Edit | None:
+    """The line without what puts tensors on a CUDA device: `x.to("cuda")` -> `x`, `x.cuda()` -> `x`."""
+    changes = []
+    for node in file.find(file.tree, ("call", "to"), ("call", "cuda")):
+        if node.lineno > line or node.end_lineno < line:
+            continue
+        if isinstance(node.func, ast.Attribute) and len(node.args) <= 1:
+            start = Change.after(node.func.value, "")
+            changes.append(Change(start.line, start.column, node.end_lineno, node.end_col_offset, ""))
+    return file.edit(changes) if len(changes) == 1 and changes[0].line == changes[0].end_line == line else None
+
+
+def _draws_on_devices(file: source.Source, call: ast.Call) -> bool:
+    """Whether a program draws its random numbers on devices, rather than on the CPU and then moves them. Where nothing
+    else is drawn, what else is made in the same statement says it.
+    """
+    drawn, moved = file.once(_random_calls)
+    if drawn == moved == 0:
+        beside = [node for node in ast.walk(file.statement(call)) if isinstance(node, ast.Call) and node is not call]
+        named = [node for node in beside if histories.called_name(node) in FACTORIES]
+        return any(keyword.arg == "device" for node in named for keyword in node.keywords)
+    return drawn > moved
+
+
+def _random_calls(file: source.Source) -> tuple[int, int]:
+    """How many random numbers a file draws on a device, and how many on the CPU to move them."""
+    calls = file.find(file.tree, *(("call", name) for name in RANDOM))
+    drawn = sum(any(keyword.arg == "device" for keyword in node.keywords) for node in calls)
+    moves = [n for n in file.find(file.tree, ("call", "to"), ("call", "cuda")) if isinstance(n.func, ast.Attribute)]
+    moved = [n.func.value for n in moves if isinstance(n.func.value, ast.Call)]
+    return drawn, sum(histories.called_name(node) in RANDOM for node in moved)
+
+
+def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
+    """The files and trees of the classes of a value, its own first, PyTorch's not."""
+    for cls in type(value).__mro__:
+        if cls.__module__.startswith("torch."):
+            return
+        code = next((c for c in map(_code_of, vars(cls).values()) if c is not None), None)
+        module = sys.modules.get(cls.__module__)
+        file = source.load(code.co_filename if code is not None else getattr(module, "__file__", None) or "")
+        tree = file.class_named(cls.__qualname__) if file else None
+        if tree is not None:
+            yield file, tree
+
+
+def _code_of(value: Any) -> types.CodeType | None:
+    """The code of a method that is written in the class itself."""
+    function = getattr(value, "__func__", value)
+    return function.__code__ if isinstance(function, types.FunctionType) else None
+
+
+def wrap(file: source.Source, value: ast.AST, name: str) -> list[Change] | None:
+    """`[…]` -> `nn.ModuleList([…])`, `tuple(…)` -> `nn.ModuleList(…)`; None where it can't be written so."""
+    plain = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and len(value.args) == 1
+    if plain and value.func.id in ("list", "tuple", "dict") and not value.keywords:
+        return [Change.replace(value.func, name)]
+    if isinstance(value, ast.Tuple) and not file.segment(value).startswith("("):
+        return None
+    return [Change.before(value, f"{name}("), Change.after(value, ")")]
+
+
+def items_of(value: Any) -> list[Any]:
+    """What is in a plain container."""
+    return list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
+
+
+def container_class(value: Any) -> str:
+    """ModuleList, ModuleDict, ParameterList or ParameterDict, by what is in the container; "" for other things."""
+    items = items_of(value)
+    suffix = "Dict" if isinstance(value, dict) else "List"
+    if not items or (isinstance(value, dict) and not all(isinstance(key, str) for key in value)):
+        return ""
+    # A container of containers of modules holds modules, once the inner ones are made modules too.
+    if all(isinstance(item, torch.nn.Module) or container_class(item) for item in items):
+        return f"Module{suffix}"
+    return f"Parameter{suffix}" if all(isinstance(item, torch.nn.Parameter) for item in items) else ""
+
+
+def nn_name(file: source.Source) -> str:
+    """How the file says torch.nn."""
+    return file.once(_nn_name)
+
+
+def _nn_name(file: source.Source) -> str:
+    for node in file.find(file.tree, ("import", "")):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "torch.nn" and alias.asname:
+                    return alias.asname
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            for alias in node.names:
+                if alias.name == "nn":
+                    return alias.asname or "nn"
+    return "torch.nn"
+
+
+def values_of(file: source.Source, scope: ast.AST, text: str) -> list[ast.expr]:
+    """What is assigned to a target inside a scope; of `a, b = f(), g()` the part that is its own."""
+    found: list[ast.expr] = []
+    for node in file.find(scope, ("assign", text)):
+        if isinstance(node, ast.AnnAssign):
+            found += [node.value] if node.value is not None else []
+        elif len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            both = isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List))
+            parts = zip(target.elts, value.elts) if both and len(target.elts) == len(value.elts) else [(target, value)]
+            found += [value for part, value in parts if text_index.text_of(part) == text]
+    return found
+
+
+def moves_itself(statement: ast.stmt) -> bool:
+    """`x = x.to(device)`."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    call = statement.value
+    if len(statement.targets) != 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr in ("to", "cuda") and ast.unparse(call.func.value) == ast.unparse(statement.targets[0])
+
+
+def statements_after(file: source.Source, statement: ast.stmt) -> list[ast.stmt]:
+    """The statements that follow one in its block."""
+    parent = file.parent(statement)
+    for _, block in ast.iter_fields(parent):
+        if isinstance(block, list) and statement in block:
+            return block[block.index(statement) + 1 :]
+    return []
+
+
+def indent_of(file: source.Source, statement: ast.AST) -> str:
+    """The white space that a statement begins with."""
+    line = file.line(statement.lineno)
+    return line[: len(line) - len(line.lstrip())]
+
+
+def starts_line(file: source.Source, statement: ast.AST) -> bool:
+    """Whether nothing stands before a statement on its line."""
+    return not file.line(statement.lineno).encode("utf-8")[: statement.col_offset].strip()
+
+
+def ends_line(file: source.Source, statement: ast.AST) -> bool:
+    """Whether nothing but a comment stands after a statement on its line."""
+    rest = file.line(statement.end_lineno).encode("utf-8")[statement.end_col_offset :].decode("utf-8").strip()
+    return not rest or rest.startswith("#")

@@ -1,0 +1,290 @@
+"""A check of a program that starts other processes: each of them is checked too, and writes what it found into a folder
+that the first one reads.
+
+The folder's name is in LOCUS_CHECK_DIR. A process that starts with it set checks itself from the moment it imports
+PyTorch, and keeps `<pid>.json` there, a report, up to date: after every new finding, and at its end. So nothing is lost
+when it is killed. The first process takes all of them into its own report.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from locus import scratch
+from locus.process import progress
+from locus.process.companion import Companion
+from locus.watch import uncaught
+
+FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
+STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
+
+_COUNTERS = ".counters"  # the ending of the files of locus.process.progress
+
+_session: Any = None
+_page: progress.Page | None = None
+_is_child = _is_fork = _has_ended = False
+_used_before_fork = False
+_watchers: list[Callable[[Any], None]] = []
+
+
+def folder() -> str:
+    """The folder of the check that this process belongs to, or ""."""
+    return os.environ.get(FOLDER_VARIABLE, "")
+
+
+def is_child() -> bool:
+    """Whether this process was started, or forked, by one that is checked."""
+    return _is_child
+
+
+@contextlib.contextmanager
+def gathering(given: str | None = None) -> Iterator[str]:
+    """The folder for the processes that this one will start: the caller's, or one that is gone at the end."""
+    before = os.environ.get(FOLDER_VARIABLE)
+    path, owner = given or scratch.make(), os.getpid()
+    companion = Companion(path)
+    if given is None:
+        companion.start()
+    os.environ[FOLDER_VARIABLE] = path
+    try:
+        yield path
+    finally:
+        if before is None:
+            os.environ.pop(FOLDER_VARIABLE, None)
+        else:
+            os.environ[FOLDER_VARIABLE] = before
+        if os.getpid() == owner and given is None:
+            scratch.remove(path)
+            companion.dismiss()
+
+
+def on_start(watcher: Callable[[Any], None]) -> None:
+    """Calls `watcher(session)` when a check starts in this process, in a forked child too."""
+    _watchers.append(watcher)
+
+
+def start_in_child() -> None:
+    """Starts the check of a process whose parent is checked. Called once its devices are simulated."""
+    global _is_child
+    if _session is not None or not scratch.is_own(folder()):
+        return
+    from locus.process.session import Session
+
+    _is_child = True
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
+    limit = os.environ.get(STEPS_VARIABLE, "")
+    session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
+    session.start()
+    _count_in_file(session)
+    session.coverage.begin_in_child(folder(), forked=False)
+    follow(session)
+    atexit.register(write_own)
+    with contextlib.suppress(Exception):
+        from multiprocessing import util
+
+        util.Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
+
+
+def _count_in_file(session: Any) -> None:
+    """What a child has done is known when it is killed, too."""
+    global _page
+    _page = progress.Page(os.path.join(folder(), f"{os.getpid()}{_COUNTERS}"))
+    session.bridge.share_counters(_page.address())
+
+
+def begin(session: Any, path: str) -> None:
+    """This process is the first of a check of its own, whoever started it; its children report into a folder."""
+    global _is_child, _is_fork
+    _is_child = _is_fork = False
+    os.environ[FOLDER_VARIABLE] = path
+    follow(session)
+
+
+def set_watched(path: str, watched: bool) -> None:
+    """Whether the processes that are started from here on are checked."""
+    if watched:
+        os.environ[FOLDER_VARIABLE] = path
+    elif os.environ.get(FOLDER_VARIABLE) == path:
+        del os.environ[FOLDER_VARIABLE]
+
+
+def _end_with_parent() -> None:
+    """A rank of torchrun's does not outlive a check that is killed."""
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def follow(session: Any) -> None:
+    """Keeps up with the check of this process, and with its forks."""
+    global _session
+    if _session is None:
+        os.register_at_fork(after_in_parent=_has_forked, after_in_child=_forked)
+    _session = session
+    for watcher in list(_watchers):
+        watcher(session)
+
+
+def _has_forked() -> None:
+    if _session is not None and folder():
+        _session.coverage.count_fork()
+
+
+def _forked() -> None:
+    """A forked child starts with the parent's findings, which are not its own."""
+    global _is_child, _is_fork, _has_ended, _used_before_fork
+    if _session is None or _session.bridge is None or not os.path.isdir(folder()):
+        return
+    _is_child, _is_fork, _has_ended = True, True, False
+    _session.bridge.clear_findings()
+    uncaught.forget()
+    _session.begin_counting()
+    _used_before_fork = _session.uses_device()
+    _session.coverage.begin_in_child(folder(), forked=True)
+    with contextlib.suppress(Exception):
+        from multiprocessing import util
+
+        util.Finalize(None, write_own, exitpriority=-100)
+    atexit.register(write_own)
+
+
+def note_change() -> None:
+    """A finding is new: a child's file is written anew, for the child may not live to its end."""
+    if _is_child:
+        _write_own(final=False)
+    elif _session is not None:
+        _session.tell_ending()
+
+
+def write_own() -> None:
+    """Writes this child's report at its end."""
+    global _has_ended
+    if not _has_ended:
+        _has_ended = True
+        uncaught.keep_unasked()
+        _write_own(final=True)
+
+
+def _write_own(final: bool) -> None:
+    """Never raises; a folder that has gone means that nobody reads it."""
+    path = folder()
+    if not _is_child or _session is None or not os.path.isdir(path):
+        return
+    try:
+        from locus import ranks
+
+        if final:
+            _session.coverage.leave_word(path)
+        uses_device = _session.uses_device() and not _used_before_fork
+        if _is_fork and not _session.finding_count() and not ranks.world() and not uses_device:
+            return  # a worker that did nothing of note
+        report = _session.so_far()
+        ranks.sign(report)
+        ranks.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
+        if _is_fork:  # counted by the parent already, up to the fork
+            report.update(transfers=[], syncs=[], memory={})
+            report["program"].update(steps=0)
+        scratch.write(os.path.join(path, f"{os.getpid()}.json"), json.dumps(report))
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            from locus.blame import facts
+
+            facts.note_fault("report of a child process", error)
+
+
+def _of_killed(path: str) -> list[str]:
+    """Reports, of counts alone, for the children that were ended before they had written one."""
+    found = []
+    for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
+        pid = name.removesuffix(_COUNTERS)
+        if pid != name and not os.path.exists(os.path.join(path, f"{pid}.json")):
+            counts = progress.read_file(os.path.join(path, name))
+            program = {"ops": counts.ops, "steps": counts.steps, "on_device": bool(counts.on_device)}
+            found.append(json.dumps({"version": 1, "findings": [], "program": program}))
+    return found
+
+
+def reports(path: str) -> list[str]:
+    """The texts of all reports in a check's folder."""
+    found = []
+    for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
+        if name.endswith(".json"):
+            with contextlib.suppress(OSError):
+                found.append(scratch.read(os.path.join(path, name)).decode("utf-8"))
+    return found
+
+
+class News:
+    """What children have found since the last time, where one process reports again and again."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def take_in(self, bridge: Any) -> None:
+        """Takes it into this process's findings."""
+        for name in sorted(os.listdir(self.path) if os.path.isdir(self.path) else []):
+            pid, is_report = name.removesuffix(".json"), name.endswith(".json")
+            if is_report:
+                has_ended = not _is_alive(pid)  # asked first: what it writes after that is not lost
+                with contextlib.suppress(OSError, ValueError):
+                    report = json.loads(scratch.read(os.path.join(self.path, name)))
+                    report["findings"] = [new for finding in report["findings"] if (new := self._new(pid, finding))]
+                    if report["findings"]:
+                        bridge.take_in(json.dumps(report))
+                if has_ended:
+                    self._forget(pid)
+
+    def _new(self, pid: str, finding: dict[str, Any]) -> dict[str, Any] | None:
+        key = pid, finding["id"]
+        before, self._counts[key] = self._counts.get(key, 0), finding["count"]
+        return {**finding, "count": finding["count"] - before} if finding["count"] > before else None
+
+    def forget_own(self) -> None:
+        """This process, a fork, has told its findings itself."""
+        if is_child():
+            self._forget(str(os.getpid()))
+
+    def _forget(self, pid: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.path, f"{pid}.json"))
+        for key in [key for key in self._counts if key[0] == pid]:
+            del self._counts[key]
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def join(bridge: Any, report: dict[str, Any], path: str) -> bytes:
+    """A report that was written for another process, and those of its children in a folder, as one."""
+    program = {"on_device": report["program"]["on_device"]}
+    bridge.take_in(json.dumps({"version": report["version"], "findings": report["findings"], "program": program}))
+    take_in(bridge, path)
+    return bridge.render_json(json.dumps({**report, "findings": []}))
+
+
+def take_in(bridge: Any, path: str) -> int:
+    """Takes the reports of all children into this process's own; how many there were."""
+    texts = reports(path)
+    for text in [*texts, *_of_killed(path)]:
+        bridge.take_in(text)
+    return len(texts)

@@ -1,0 +1,227 @@
+"""One report, however the program ends: by itself, Ctrl-C, SIGTERM, os._exit(), or killed without a word.
+
+The program sees none of it: its signals, exit codes and children stay what they are under Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from locus import scratch
+from locus.process.companion import Companion, wants_line
+from locus.process.runner import End
+
+_SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
+
+
+class Interrupted(BaseException):
+    """Somebody wants the end of what can be left out."""
+
+
+class Patience:
+    """While a report is made, Ctrl-C and SIGTERM wait: a second one must not cost the report. What can be left out
+    (trying the fixes) is left out then."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self._before: dict[int, Any] = {}
+        self._interruptible = False
+
+    def __enter__(self) -> Patience:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # somebody wants it so: nohup, a shell's background job
+            with contextlib.suppress(ValueError, OSError):  # not the main thread
+                self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            with contextlib.suppress(ValueError, OSError, TypeError):
+                # The report is out and only the end is left: another Ctrl-C must not change the exit status.
+                signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else handler)
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """A signal ends what is done in here, and only that."""
+        self._interruptible = True
+        try:
+            yield
+        except Interrupted:
+            pass
+        finally:
+            self._interruptible = False
+
+    def _hear(self, number: int, frame: Any) -> None:
+        self.came.append(number)
+        if self._interruptible:
+            self._interruptible = False
+            raise Interrupted
+
+
+def _keep_out_of_children(handler: Callable[[int, Any], None]) -> None:
+    """A forked child dies of SIGTERM at once, as it would have. Python drops a signal that is handled in Python and
+    comes while a process forks; so it is held back until the child has its own way to take it."""
+    masks = threading.local()
+
+    def hold() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def release_in_child() -> None:
+        if signal.getsignal(signal.SIGTERM) == handler:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_in_child)
+
+
+def catch_exit(finish: Callable[[int], int]) -> None:
+    """os._exit() in this process calls `finish`, which gives the exit status; in a forked child, it reports first."""
+    original, process = os._exit, os.getpid()
+
+    @functools.wraps(original)
+    def leave(status: int) -> None:
+        if os.getpid() == process:
+            status = finish(status & 0xFF)
+        else:
+            from locus.process import children
+
+            children.write_own()  # it has no other end
+        original(status)
+
+    os._exit = leave
+
+
+def end_within(seconds: float, exit_code: int) -> None:
+    """Ends this process when it has not ended by then: a program may have threads without end, or exit handlers that
+    hang. What has not been reported by then is, see catch_exit."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        say(f"the program's threads and exit handlers have not ended within {seconds:,.0f} s; ended without them")
+        os._exit(exit_code)
+
+    threading.Thread(target=wait, name="locus-end", daemon=True).start()
+
+
+def say(words: str) -> None:
+    """A line of Locus's own."""
+    to_stderr(f"locus: {words}\n".encode("utf-8", "replace"))
+
+
+def to_stderr(data: bytes) -> None:
+    """Writes to standard error, whatever the program has made of sys.stderr."""
+    left = memoryview(data)
+    with contextlib.suppress(OSError):  # nobody reads it
+        while left:
+            left = left[os.write(2, left) :]
+
+
+class Ending:
+    """Sees to it that the report of a session is made exactly once. `make` gives it for an end of the program, whole or
+    so far; `publish` writes it and gives the exit code of the check; `revive` makes a whole report of one so far, in
+    another process. `folder` is of locus.scratch, and goes with it."""
+
+    def __init__(
+        self,
+        make: Callable[[End, bool], bytes],
+        publish: Callable[[bytes, Patience], int],
+        revive: Callable[[dict[str, Any]], bytes],
+        folder: str,
+    ):
+        self._make, self._publish, self._revive, self._folder = make, publish, revive, folder
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._done = False
+        self._began = time.monotonic()
+        self._noted = self._note_took = 0.0
+        self._notes = os.path.join(folder, "so-far")
+        self.companion = Companion(folder, wants_line(), self._speak_for_the_dead)
+
+    def prepare(self) -> None:
+        """Before the program runs, and before PyTorch is there."""
+        self.companion.start()
+        if threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(ValueError, OSError):
+                if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                    signal.signal(signal.SIGTERM, self._terminated)
+                    _keep_out_of_children(self._terminated)
+        catch_exit(lambda status: self.finish(End(status)))
+
+    def note(self, findings: int) -> None:
+        """Something was found: writes down what is known so far."""
+        if not self._is_mine() or self._done:
+            return
+        self.companion.page.count_findings(findings)
+        now = time.monotonic()
+        if now - self._noted < _SHARE * self._note_took:
+            return
+        with contextlib.suppress(OSError):
+            scratch.write(self._notes, self._make(End(), False))
+        self._noted = time.monotonic()
+        self._note_took = self._noted - now
+
+    def finish(self, end: End) -> int:
+        """Reports, the first time; the check's exit code. A child that the program forked leaves that to it."""
+        if not self._is_mine():
+            return end.exit
+        with self._lock:
+            if self._done:
+                return end.exit
+            self._done = True
+        with Patience() as patience:
+            try:
+                self.companion.end()
+                return self._publish(self._make(end, True), patience)
+            finally:
+                self.discard()
+
+    def discard(self) -> None:
+        """There is nothing to report any more."""
+        self._done = True
+        self.companion.end()
+        scratch.remove(self._folder)
+        self.companion.dismiss()
+
+    def _is_mine(self) -> bool:
+        return os.getpid() == self._process
+
+    def _terminated(self, number: int, frame: Any) -> None:
+        if self._is_mine():
+            self.finish(End.by_signal(number))
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)  # ends as it would have: by the signal
+
+    def _speak_for_the_dead(self) -> None:
+        """In the companion: the program was ended, and could not report any more."""
+        try:
+            report = scratch.read(self._notes)
+            if not report:
+                return
+            words = json.loads(report)
+            last = self.companion.page.read()
+            end = End.by_signal(last.signal or signal.SIGKILL)
+            program = words["program"]
+            program.update(
+                exit=end.exit, ended_by=end.by, steps=max(program["steps"], last.steps),
+                ops=max(program["ops"], last.ops), on_device=program["on_device"] or bool(last.on_device),
+                seconds=round(time.monotonic() - self._began, 3),
+            )  # fmt: skip
+            missing = last.findings - len(words["findings"]) - len(words["ignored"])
+            if missing > 0:
+                words["notes"].append(f"{missing} more had been found; the program was ended before they were written")
+            with Patience() as patience:
+                self._publish(self._revive(words), patience)
+        finally:
+            self.discard()

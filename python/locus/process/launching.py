@@ -1,0 +1,173 @@
+"""`locus check --nproc N`: starts N ranks of a program on this machine, as torchrun would, and ends them together."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from locus.errors import UsageError
+from locus.process import endings, runner
+
+_GRACE = 5.0
+"""Seconds that the other ranks have, after one has failed, to see it and say so themselves."""
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)  # before any fork: loading is not safe in a child
+
+
+def parse_nproc(text: str | None, devices: int) -> int | None:
+    """The number of ranks that --nproc asks for; a UsageError that names the way out."""
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"--nproc {text} is not a number of ranks. Use a whole number from 1 on.")
+    if int(text) > devices:
+        raise UsageError(
+            f"--nproc {text} needs a device for each rank, but --devices is {devices}. "
+            f"Use --devices {text}, or fewer ranks."
+        )
+    return int(text)
+
+
+def launch(count: int, target: runner.Target, patience: endings.Patience) -> tuple[runner.End, dict[int, int]]:
+    """Runs the ranks to their end; (how the first that failed has ended; the codes of those that ended by themselves).
+    None of them is left behind. Ctrl-C and SIGTERM end them all, the second one without waiting.
+    """
+    command = _command(target)
+    ranks: list[subprocess.Popen[bytes]] = []
+    port = _port()
+    end, codes = runner.End(), {}
+    try:
+        with patience.interruptible():
+            for number in range(count):
+                ranks.append(_start(command, number, count, port))
+            end, codes = _wait(ranks)
+        if patience.came:
+            end, codes = runner.End.by_signal(patience.came[0]), {}
+            with patience.interruptible():
+                _end(ranks, signal.SIGINT)  # a rank writes its report then
+    finally:
+        _end(ranks, signal.SIGKILL)
+    return end, codes
+
+
+def describe_failures(codes: dict[int, int]) -> str:
+    """ "rank 1 ended with exit status 1", for the first rank that failed by itself; "" where none has."""
+    for rank, code in sorted(codes.items()):
+        if code > 0:
+            return f"rank {rank} ended with exit status {code}"
+        if code < 0:
+            return f"rank {rank} was killed by {runner.End.by_signal(-code).by}"
+    return ""
+
+
+def _command(target: runner.Target) -> list[str]:
+    runner.check_program(target)
+    if target.kind == "script" and not os.path.exists(target.name):
+        raise UsageError(f"can't open the script {target.name!r}: No such file or directory. Check its name.")
+    flag = {"script": [], "module": ["-m"], "code": ["-c"]}[target.kind]
+    return [sys.executable, *flag, target.name, *target.arguments]
+
+
+def _port() -> int:
+    """MASTER_PORT where it is given, else a free one."""
+    given = os.environ.get("MASTER_PORT", "")
+    if given and not (given.isdecimal() and 0 < int(given) < 65536):
+        raise UsageError(f"MASTER_PORT={given!r} is not a port. Use a number from 1 to 65535, or unset it.")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", int(given or 0)))
+        except OSError as error:
+            raise UsageError(
+                f"MASTER_PORT={given} can't be used: {error.strerror}. Choose another port, or unset it."
+            ) from None
+        return probe.getsockname()[1]
+
+
+def _start(command: list[str], number: int, count: int, port: int) -> subprocess.Popen[bytes]:
+    environment = dict(
+        os.environ,
+        RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count),
+        GROUP_RANK="0", GROUP_WORLD_SIZE="1", ROLE_RANK=str(number), ROLE_WORLD_SIZE=str(count),
+        MASTER_ADDR=os.environ.get("MASTER_ADDR", "127.0.0.1"), MASTER_PORT=str(port),
+    )  # fmt: skip
+    if count > 1:
+        environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+    parent = os.getpid()
+
+    def before() -> None:
+        os.setpgid(0, 0)  # what a rank starts itself can be ended with it
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    try:
+        return subprocess.Popen(command, env=environment, preexec_fn=before)
+    except OSError as error:
+        raise UsageError(f"rank {number} can't be started: {error.strerror}: {command[0]}") from None
+
+
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[runner.End, dict[int, int]]:
+    """Until all are done, or one has failed and the others had their time."""
+    failed, deadline = runner.End(), None
+    codes: dict[int, int] = {}
+    running = list(ranks)
+    while running:
+        for rank in list(running):
+            code = rank.poll()
+            if code is None:
+                continue
+            running.remove(rank)
+            codes[ranks.index(rank)] = code
+            if code != 0 and not failed.exit:
+                failed = runner.End(code) if code > 0 else runner.End.by_signal(-code)
+                deadline = time.monotonic() + _GRACE
+        if not running:
+            break
+        if deadline is not None and time.monotonic() > deadline:
+            _end(running, signal.SIGTERM)
+            break
+        _wait_for_change(running, deadline)
+    return failed, codes
+
+
+def _wait_for_change(running: list[subprocess.Popen[bytes]], deadline: float | None) -> None:
+    """Sleeps until a rank ends; no polling."""
+    import select
+
+    watched = {}
+    try:
+        for rank in running:
+            watched[os.pidfd_open(rank.pid)] = rank
+        left = None if deadline is None else max(0.0, deadline - time.monotonic()) + 0.01
+        select.select(list(watched), [], [], left)
+    except (AttributeError, OSError):
+        time.sleep(0.05)
+    finally:
+        for descriptor in watched:
+            os.close(descriptor)
+
+
+def _end(ranks: list[subprocess.Popen[bytes]], how: signal.Signals) -> None:
+    """Ends ranks and whatever they started: asked first, then without asking."""
+    alive = [rank for rank in ranks if rank.poll() is None]
+    for number in (how, signal.SIGKILL):
+        for rank in alive:
+            for wake in (number, signal.SIGCONT):  # a stopped process hears only the second
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(rank.pid, wake)
+        for rank in alive:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rank.wait(timeout=2.0)
+        alive = [rank for rank in alive if rank.poll() is None]
+    if how == signal.SIGKILL:
+        for rank in ranks:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(rank.pid, signal.SIGKILL)  # workers that a rank has left

@@ -1,0 +1,301 @@
+"""Runs a script, a module or code in this process as `python` itself would: the same `__main__`, arguments and path,
+the same exit codes and tracebacks. Knows nothing of devices.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from locus.errors import UsageError
+from locus.process import overlay
+from locus.program import source
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_SIGNALS = 128  # exit codes of programs that a signal ended begin here, as a shell reports them
+
+
+class Target(NamedTuple):
+    """What to run: a "script" (file, folder or zip file), a "module" or "code", and its arguments."""
+
+    kind: str
+    name: str
+    arguments: list[str]
+
+
+class End(NamedTuple):
+    """How a program ended."""
+
+    exit: int = 0
+    """Its exit code; 128 and the number of the signal where one ended it."""
+    by: str = ""
+    """What ended it before its end: a signal ("SIGTERM") or an exception ("ValueError")."""
+
+    @classmethod
+    def by_signal(cls, number: int) -> End:
+        """The end of a program that a signal has ended."""
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"SIG{number}"
+        return cls(_SIGNALS + number, name)
+
+    @classmethod
+    def by_error(cls, error: BaseException) -> End:
+        """The end of a program that does not catch this error."""
+        if isinstance(error, KeyboardInterrupt):
+            return cls.by_signal(signal.SIGINT)
+        kind = type(error)
+        module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+        return cls(1, module + kind.__qualname__)
+
+
+def run(target: Target) -> int:
+    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with."""
+    execute = _prepare(target)
+    try:
+        execute()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _show(error)
+        return End.by_error(error).exit
+    return 0
+
+
+def run_to_end(target: Target, ends_quietly: type[BaseException]) -> End:
+    """The same, for a caller who has something to do at the end: also SystemExit is dealt with as Python would.
+
+    An exception of type `ends_quietly` ends the program as if it had come to its end.
+    """
+    execute = _prepare(target)
+    try:
+        execute()
+    except SystemExit as stop:
+        return End(_exit_code(stop))
+    except ends_quietly:
+        return End()
+    except BaseException as error:
+        _show(error)
+        return End.by_error(error)
+    return End()
+
+
+def wind_down(end: End, seconds: float | None = None) -> End:
+    """What Python does after the last line of a program: threads come to their end, exit handlers run, among them the
+    one that waits for processes. What they do belongs to the program. A TimeoutError where that takes longer."""
+    with _alarm(seconds):
+        try:
+            threading._shutdown()
+            atexit._run_exitfuncs()
+        except KeyboardInterrupt as error:
+            _show(error)
+            return End.by_error(error)
+    return end
+
+
+class _TooLong(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float | None) -> Iterator[None]:
+    """A TimeoutError when the main thread is still in here by then. By a signal, which wakes it from any wait; one
+    that nobody else uses."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    number, done, rang = signal.SIGRTMAX, threading.Event(), False
+    hook = sys.unraisablehook
+
+    def ring() -> None:
+        while not done.wait(seconds):
+            signal.pthread_kill(threading.main_thread().ident, number)
+
+    def raise_it(*_: object) -> None:
+        nonlocal rang
+        rang = True
+        if not done.is_set():
+            raise _TooLong
+
+    def hide(unraisable: Any) -> None:  # an exit handler that is cut off is no fault of the program
+        if unraisable.exc_type is not _TooLong:
+            hook(unraisable)
+
+    before = signal.signal(number, raise_it)
+    sys.unraisablehook = hide
+    threading.Thread(target=ring, name="locus-alarm", daemon=True).start()
+    try:
+        yield
+    except _TooLong:
+        pass
+    finally:
+        done.set()
+        sys.unraisablehook = hook
+        signal.signal(number, before)
+    if rang:
+        raise TimeoutError
+
+
+def check_program(target: Target) -> None:
+    """A UsageError where a script is certainly no program, although Python might run it: JSON is an expression."""
+    if target.kind != "script" or os.path.isdir(target.name):
+        return
+    with contextlib.suppress(OSError):
+        with io.open_code(os.path.abspath(target.name)) as file:
+            _refuse_other_files(target.name, file.read())
+
+
+def _prepare(target: Target) -> Callable[[], Any]:
+    return {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code & 0xFF
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _refuse_other_files(path: str, text: bytes) -> None:
+    if b"\0" in text:
+        raise UsageError(f"{path} is not a Python program: it has bytes that are no text. Give a script.")
+    if not text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        return
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return
+    if path.endswith(".ipynb") or (isinstance(data, dict) and "cells" in data):
+        raise UsageError(
+            f"{path} is a notebook, not a Python program. Make a script of it first: "
+            f"jupyter nbconvert --to script {path}"
+        )
+    raise UsageError(f"{path} is not a Python program: it is JSON. Give a script.")
+
+
+def _prepare_script(target: Target) -> Callable[[], Any]:
+    path = target.name
+    if os.path.isdir(path) or _is_importable_archive(path):
+        return _prepare_folder(target)
+    try:
+        source = overlay.text_of(path)
+        if source is None:
+            with io.open_code(os.path.abspath(path)) as file:
+                source = file.read()
+    except OSError as error:
+        raise UsageError(
+            f"can't open the script {path!r}: {error.strerror}. Check its name and the current folder."
+        ) from None
+    _refuse_other_files(path, source)
+    _set_arguments(path, target.arguments)
+    _set_first_path(os.path.dirname(os.path.realpath(path)))
+    main = _new_main()
+    main.__file__ = os.path.abspath(path)
+    main.__dict__["__cached__"] = None
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.__file__)
+    return lambda: exec(compile(source, main.__file__, "exec", dont_inherit=True), main.__dict__)
+
+
+def _prepare_folder(target: Target) -> Callable[[], Any]:
+    _set_arguments(target.name, target.arguments)
+    folder = os.path.abspath(target.name)
+    if _has_launcher_path():
+        sys.path.pop(0)
+    sys.path.insert(0, folder)
+    if importlib.machinery.PathFinder.find_spec("__main__", [folder]) is None:
+        raise UsageError(f"can't find '__main__' module in {target.name!r}. Give the script inside it.")
+    _new_main()
+    return lambda: runpy._run_module_as_main("__main__", alter_argv=False)
+
+
+def _prepare_module(target: Target) -> Callable[[], Any]:
+    _set_arguments("-m", target.arguments)
+    _set_first_path(os.getcwd())
+    if not _module_exists(target.name):
+        raise UsageError(f"no module named {target.name!r} can be found. Check its name and the current folder.")
+    _new_main()
+    # What `python -m` itself calls: keeps __spec__, so that processes started by spawn find the module again.
+    return lambda: runpy._run_module_as_main(target.name, alter_argv=True)
+
+
+def _prepare_code(target: Target) -> Callable[[], Any]:
+    _set_arguments("-c", target.arguments)
+    _set_first_path("")
+    main = _new_main()
+    main.__loader__ = importlib.machinery.BuiltinImporter
+
+    def execute() -> None:
+        code = compile(target.name, "<string>", "exec", dont_inherit=True)
+        source.give(target.name, code)
+        exec(code, main.__dict__)
+
+    return execute
+
+
+def _module_exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        return not f"{name}.".startswith(f"{error.name}.")
+    except Exception:
+        return True  # a parent that can't be imported: the run itself will show what is wrong with it
+
+
+def _is_importable_archive(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    import zipfile
+
+    return not path.endswith(".py") and zipfile.is_zipfile(path)
+
+
+def _set_arguments(name: str, arguments: list[str]) -> None:
+    sys.argv[:] = [name, *arguments]
+
+
+def _has_launcher_path() -> bool:
+    """Whether sys.path begins with the folder of Locus's own launcher (not where Python was told to add none)."""
+    return not getattr(sys.flags, "safe_path", False) and not sys.flags.isolated
+
+
+def _set_first_path(folder: str) -> None:
+    if _has_launcher_path():
+        sys.path[0] = folder
+
+
+_launcher: types.ModuleType | None = None
+
+
+def _new_main() -> types.ModuleType:
+    global _launcher
+    _launcher = sys.modules["__main__"]  # kept alive: its globals are cleared when it goes
+    main = types.ModuleType("__main__")
+    main.__dict__.update({"__builtins__": builtins, "__spec__": None, "__package__": None, "__annotations__": {}})
+    sys.modules["__main__"] = main
+    return main
+
+
+def _show(error: BaseException) -> None:
+    """Prints an uncaught exception as Python would, without the frames that brought the program to life."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback
+    sys.audit("sys.excepthook", sys.excepthook, type(error), error, traceback)  # as the interpreter does
+    sys.excepthook(type(error), error, traceback)

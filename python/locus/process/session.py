@@ -1,0 +1,302 @@
+"""One check of one program, from its start to its report. What is a mistake, whose fault it is and how it is told is
+decided in C++; here the program is watched, the facts are gathered, and the report is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from locus.process import ignoring
+from locus.process.runner import End
+from locus.process.settings import Settings
+from locus.program import source
+from locus.watch import interruptions, reporter, uncaught
+from locus.watch.coverage import Coverage
+
+
+class StopAfterSteps(BaseException):
+    """Ends a program after the number of optimizer steps that was asked for. Not an Exception: nobody catches it."""
+
+
+class Session:
+    """The check that is under way in this process."""
+
+    def __init__(
+        self,
+        script: str = "",
+        arguments: list[str] | None = None,
+        steps: int | None = None,
+        settings: Settings | None = None,
+    ):
+        self.script, self.arguments, self.limit = script, list(arguments or []), steps
+        self.settings = settings or Settings()
+        self.ignored_codes: tuple[str, ...] = ()
+        self.began = time.perf_counter()
+        self.bridge: Any = None
+        self.models: Any = None
+        self.ending: Any = None
+        self.coverage = Coverage()
+        self._told = 0
+        self.incomplete = ""
+        """Why the check did not see all that it should have; empty: nothing is known of that."""
+        self.allow_empty = False
+        """Whether a program without a single operator is as it should be."""
+        self.folder = ""
+        """Where the processes that the program starts leave their reports."""
+        self._base: _Base = _Base()
+
+    @property
+    def offers(self) -> list[dict[str, Any]] | None:
+        """Every edit that could be made, whether the engine chooses it or not; None: not kept."""
+        return reporter.offers
+
+    @offers.setter
+    def offers(self, kept: list[dict[str, Any]] | None) -> None:
+        reporter.offers = kept
+
+    def start(self, ending: Any = None) -> None:
+        """Begins to watch. The devices must be simulated already. `ending` hears of what is found."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        from locus import ranks
+        from locus.watch import hooks, models
+
+        self.bridge = reporter.install()
+        uncaught.install(self)
+        self.models = models.Models()
+        hooks.on_move(self.models.at_move)
+        register_optimizer_step_post_hook(self.models.at_step)
+        reporter.at_finding = self.models.at_finding
+        ranks.install(self)
+        if self.limit is not None:
+            register_optimizer_step_post_hook(self._count_towards_limit)
+        self.coverage.start(self.bridge)
+        if ending is not None:
+            self.ending = ending
+            ending.note(0)
+            self.bridge.share_counters(ending.companion.page.address())
+        self.bridge.begin_watching()
+        self.set_policy("collect")
+
+    def load(self) -> None:
+        """Makes it possible to report what other processes found, without watching this one."""
+        self.bridge = reporter.load_bridge()
+
+    def set_policy(self, policy: str) -> None:
+        """What a mistake does on this thread and on those for which nobody decides, because PyTorch or an extension
+        started them: "collect", "warn", "move", or "raise" as without a check."""
+        state = reporter.CLOSED if policy == "raise" else getattr(reporter, policy.upper())
+        self.bridge.set_policy_state(state)
+        self.bridge.set_process_policy(state)
+
+    def stop(self) -> None:
+        """Ends the watch on this thread; the program's own threads are done or no longer matter."""
+        if self.bridge is not None:
+            self.set_policy("raise")
+        if self.models is not None:
+            self.models.look([])
+
+    def add_case(self, case: dict[str, Any]) -> str:
+        """Hands a case to the engine; the device where its operands belong."""
+        return reporter.add_case(case)
+
+    def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
+        """Keeps a finding that is no broken rule of an operator."""
+        from locus.process import children
+
+        self.bridge.add_finding(json.dumps(finding), key)
+        children.note_change()
+
+    def tell_ending(self) -> None:
+        """Something may be new."""
+        if self.ending is not None and self.bridge.finding_count() > self._told:
+            self._told = self.bridge.finding_count()
+            self.ending.note(self._told)
+
+    def safely(self, where: str, step: Any, *arguments: Any) -> Any:
+        """Does a step of the check; a fault in it is noted, and the program goes on."""
+        try:
+            return step(*arguments)
+        except Exception as error:
+            from locus.blame import facts
+
+            interruptions.pass_on(error)
+            facts.note_fault(where, error)
+            return None
+
+    def reasons(self) -> set[str]:
+        """The reasons of all findings so far."""
+        return {finding["reason"] for finding in self.so_far()["findings"]}
+
+    def so_far(self) -> dict[str, Any]:
+        """The report as it stands. May be asked for again and again."""
+        return json.loads(self.json(finished=False))
+
+    def finding_count(self) -> int:
+        """How many root causes have been found so far, ignored ones included."""
+        return self.bridge.finding_count() if self.bridge is not None else 0
+
+    def begin_part(self) -> None:
+        """From here on, findings and the ledger are those of a part of the program: of one test, say."""
+        self.bridge.clear_findings()
+        self.bridge.reset_steps()
+        self.ignored_codes = ()
+        reporter.forget_warnings()
+        uncaught.forget()
+        self.begin_counting()
+
+    def begin_counting(self) -> None:
+        """From here on, operators and the ledger are counted anew."""
+        self._base = _Base(self.bridge.calls_seen(), self.bridge.transfers(), self.bridge.synchronisations())
+
+    def part_ops(self) -> int:
+        """Operator calls of this part."""
+        return self.bridge.calls_seen() - self._base.ops
+
+    def _ignored(self) -> ignoring.Verdict:
+        from locus.process import children
+
+        if children.is_child():
+            return ignoring.Verdict()  # the first process decides, about all of them
+        findings = json.loads(self.bridge.render_json(json.dumps({"version": 1})))["findings"]
+        return ignoring.decide(findings, self.settings, self.ignored_codes)
+
+    def uses_device(self) -> bool:
+        """Whether anything was made on a CUDA device."""
+        import torch
+
+        if self.bridge.devices() >= 0:
+            return self.bridge.device_used()
+        return torch.cuda.is_initialized() and any(
+            torch.cuda.memory_stats(number).get("allocation.all.allocated", 0)
+            for number in range(torch.cuda.device_count())
+        )
+
+    def frame(self, end: End, finished: bool = True) -> str:
+        """The report without its findings, as JSON for the C++ side."""
+        from locus import __version__
+        from locus.blame import facts
+
+        bridge = self.bridge
+        if finished:
+            uncaught.keep_unasked()
+        bridge.count_repeats()
+        import torch
+
+        devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
+        verdict = self._ignored()
+        return json.dumps(
+            {
+                "version": 1,
+                "findings": [],
+                "transfers": [_line(entry, "from", "to", "bytes") for entry in self._base.new_transfers(bridge)],
+                "syncs": [_line(entry, "kind") for entry in self._base.new_syncs(bridge)],
+                "memory": _with_text(bridge.memory_report()),
+                "models": self.models.rows() if self.models is not None else [],
+                "program": {
+                    "script": self.script,
+                    "argv": self.arguments,
+                    "exit": end.exit,
+                    "ended_by": end.by,
+                    "steps": bridge.steps(),
+                    "ops": self.part_ops(),
+                    "on_device": self.uses_device(),
+                    "incomplete": self.incomplete or self.faulty(),
+                    "allow_empty": self.allow_empty,
+                    "seconds": round(time.perf_counter() - self.began, 3),
+                    "devices": [f"cuda:{number}" for number in range(devices)],
+                    "torch": torch.__version__,
+                    "locus": __version__,
+                },
+                "notes": [
+                    *self._late_threads(),
+                    *verdict.notes,
+                    *(f"a fault inside Locus: {fault}" for fault in facts.faults),
+                ],
+                "ignored": verdict.ignored,
+                "not_run": self.coverage.not_run() if finished else [],
+            }
+        )
+
+    def faulty(self) -> str:
+        """A fault of Locus's own never looks like success."""
+        from locus.blame import facts
+
+        if self.bridge.fault_said():
+            return "a mistake could not be recorded; standard error says why"
+        return "a fault inside Locus kept it from looking at everything; a note says which" if facts.faults else ""
+
+    def _late_threads(self) -> list[str]:
+        """Where devices are real, no kernel of ours sees the first call of a thread that nobody decided about."""
+        return [
+            f"not watched before its first use of a device: the thread {name} ({number}), which PyTorch or an "
+            "extension started"
+            for name, number in self.bridge.late_threads()
+        ]
+
+    def json(self, end: End | None = None, finished: bool = True) -> bytes:
+        """The whole report as JSON, the contract; locus.process.reports makes the other forms of it."""
+        return self.bridge.render_json(self.frame(end or End(), finished))
+
+    def _count_towards_limit(self, *_: Any) -> None:
+        # The hook that counts was registered first, so this one sees the step that has just been made.
+        if self.bridge.steps() >= (self.limit or 0):
+            raise StopAfterSteps
+
+
+class _Base:
+    """Where a part of the program began: what the counters, which only grow, said then."""
+
+    def __init__(self, ops: int = 0, transfers: list[dict[str, Any]] = (), syncs: list[dict[str, Any]] = ()):
+        self.ops = ops
+        self._transfers, self._syncs = _by_line(transfers), _by_line(syncs)
+
+    def new_transfers(self, bridge: Any) -> list[dict[str, Any]]:
+        return _since(self._transfers, bridge.transfers())
+
+    def new_syncs(self, bridge: Any) -> list[dict[str, Any]]:
+        return _since(self._syncs, bridge.synchronisations())
+
+
+def _key(entry: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(entry[name] for name in ("file", "line", "function", "from", "to", "kind"))
+
+
+def _by_line(entries: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[int, int]]:
+    sums: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for entry in entries:
+        count, size = sums.get(_key(entry), (0, 0))
+        sums[_key(entry)] = count + entry["count"], size + entry["bytes"]
+    return sums
+
+
+def _since(before: dict[tuple[Any, ...], tuple[int, int]], entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not before:
+        return entries
+    named = {_key(entry): entry for entry in entries}
+    new = []
+    for key, (count, size) in _by_line(entries).items():
+        old_count, old_size = before.get(key, (0, 0))
+        if count > old_count:
+            new.append({**named[key], "count": count - old_count, "bytes": size - old_size})
+    return new
+
+
+def _line(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
+    line = {"file": entry["file"], "line": entry["line"], "count": entry["count"]}
+    line["text"] = source.line_text(entry["file"], entry["line"]).strip()
+    line.update({key: entry[key] for key in keys})
+    if "milliseconds" in entry:
+        line["milliseconds"] = round(entry["milliseconds"], 3)
+    if "kind" not in keys and entry.get("kind"):
+        line["note"] = entry["kind"]
+    return line
+
+
+def _with_text(memory: dict[str, Any]) -> dict[str, Any]:
+    for device in memory.values():
+        for line in device.get("by_line", ()):
+            line["text"] = source.line_text(line["file"], line["line"]).strip()
+    return memory

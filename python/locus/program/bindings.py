@@ -1,0 +1,223 @@
+"""What a tree says about names: which statement binds which, what a call gives for which parameter.
+
+Trees only; knows no values and no frames.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from locus.program import batches, histories, source, text_index
+
+
+def is_move(node: ast.AST) -> bool:
+    """`x.to(device)`, `x.cuda()`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    is_method = not histories.is_namespace(node.func.value)
+    return is_method and node.func.attr in ("to", "cuda") and histories.names_device(node)
+
+
+def calls_mover(node: ast.AST) -> bool:
+    """Whether an expression calls .to() or .cuda() of anything."""
+    return any(isinstance(n, ast.Call) and histories.called_name(n) in ("to", "cuda") for n in ast.walk(node))
+
+
+def place_in(target: ast.AST, name: str) -> int | None:
+    """Which element of a tuple goes to a name."""
+    if not isinstance(target, (ast.Tuple, ast.List)) or any(isinstance(e, ast.Starred) for e in target.elts):
+        return None
+    return next((n for n, element in enumerate(target.elts) if name in batches.targets(element)), None)
+
+
+def method_of(cls: type, name: str) -> types.FunctionType | None:
+    """A method that a class has, where it is written in Python."""
+    for base in cls.__mro__:
+        found = base.__dict__.get(name)
+        if found is not None:
+            found = getattr(found, "__func__", found)
+            return found if isinstance(found, types.FunctionType) else None
+    return None
+
+
+def field_argument(call: ast.Call, cls: Any, field: str) -> ast.AST | None:
+    """What a call of a dataclass or a named tuple gives for one of its fields."""
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == field), None)
+    if named is not None or not isinstance(cls, type) or any(isinstance(a, ast.Starred) for a in call.args):
+        return named if isinstance(cls, type) else None
+    fields = list(getattr(cls, "__dataclass_fields__", None) or getattr(cls, "_fields", ()))
+    place = fields.index(field) if field in fields else len(call.args)
+    return call.args[place] if place < len(call.args) else None
+
+
+def _is_static(method: ast.AST) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in getattr(method, "decorator_list", ()))
+
+
+def self_name(scope: ast.AST) -> str:
+    """What a method calls its object."""
+    given = getattr(scope, "args", None)
+    return given.args[0].arg if given is not None and given.args else "self"
+
+
+def parameters(scope: ast.AST) -> list[str]:
+    """The names of all parameters of a function."""
+    given = getattr(scope, "args", None)
+    if given is None:
+        return []
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [argument.arg for argument in every if argument is not None]
+
+
+def binds(scope: ast.AST, name: str) -> bool:
+    """Whether a function gives a name a value."""
+    return name in parameters(scope) or any(
+        name in batches.targets(target) for statement in binders(scope, name) for target, _ in pairs(statement)
+    )
+
+
+def binders(scope: ast.AST, name: str) -> list[ast.stmt]:
+    """The statements of a function that bind a name, or an element of what it names, in the order of the text."""
+    return text_index.once(scope, _binders).get(name, [])
+
+
+def _binders(scope: ast.AST) -> dict[str, list[ast.stmt]]:
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in batches.statements(scope):
+        names = [name for target, _ in pairs(statement) for name in _bound(target)]
+        for name in dict.fromkeys(names):
+            found.setdefault(name, []).append(statement)
+    return found
+
+
+def _bound(target: ast.AST) -> list[str]:
+    """The names that component() finds in a target."""
+    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        return [target.value.id]
+    return batches.targets(target)
+
+
+def dropped_moves(scope: ast.AST, name: str) -> list[ast.stmt]:
+    """The statements `x.to(device)` of a function, whose result nobody keeps, for the variable x."""
+    return text_index.once(scope, _dropped_moves).get(name, [])
+
+
+def _dropped_moves(scope: ast.AST) -> dict[str, list[ast.stmt]]:
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in batches.statements(scope):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if call is not None and is_move(call) and isinstance(call.func.value, ast.Name):
+            found.setdefault(call.func.value.id, []).append(statement)
+    return found
+
+
+def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> ast.AST | None:
+    """The expression that a call gives for a parameter of the function it ends up in."""
+    given = scope.args
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    places_ = [argument.arg for argument in [*given.posonlyargs, *given.args]]
+    starred = [argument for argument in call.args if isinstance(argument, ast.Starred)]
+    spread = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    if name in places_:
+        number = places_.index(name)
+        if isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope):
+            number -= 1
+        if 0 <= number < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: number + 1]):
+            return call.args[number]
+    if starred:
+        return starred[0].value
+    if spread:
+        return spread[0]
+    if given.vararg is not None and given.vararg.arg == name and call.args:
+        return ast.copy_location(ast.Tuple(list(call.args), ast.Load()), call)
+    return None
+
+
+def place_in_star(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> int | None:
+    """Which element of `values` in f(x, *values) goes to a parameter."""
+    star = next((n for n, argument in enumerate(call.args) if isinstance(argument, ast.Starred)), None)
+    names = [argument.arg for argument in [*scope.args.posonlyargs, *scope.args.args]]
+    if star is None or name not in names or any(keyword.arg == name for keyword in call.keywords):
+        return None
+    bound = isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope)
+    place = names.index(name) - bound - star
+    return place if place >= 0 else None
+
+
+_PUTTERS = ("append", "appendleft", "add", "put", "put_nowait", "extend", "insert")
+
+
+def is_empty(node: ast.AST) -> bool:
+    """`[]`, `{}`, `{key: [] for key in keys}`, `deque(maxlen=3)`, `queue.Queue()`: what is in it is put there later."""
+    if isinstance(node, ast.DictComp):
+        return is_empty(node.value)
+    if isinstance(node, (ast.List, ast.Dict)):
+        return not (node.elts if isinstance(node, ast.List) else node.keys)
+    made = ("list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Queue", "SimpleQueue", "LifoQueue")
+    return (
+        isinstance(node, ast.Call)
+        and histories.called_name(node) in made
+        and not any(
+            isinstance(argument, (ast.Call, ast.List, ast.ListComp, ast.GeneratorExp)) for argument in node.args
+        )
+    )
+
+
+def puts(scope: ast.AST, container: str) -> list[tuple[ast.stmt, Any, ast.AST]]:
+    """(statement, key, value) of what a function puts into a container by its methods; key: that of held[key]."""
+    return text_index.once(scope, _puts).get(container, [])
+
+
+def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, Any, ast.AST]]]:
+    found: dict[str, list[tuple[ast.stmt, Any, ast.AST]]] = {}
+    for statement in batches.statements(scope):
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
+            continue
+        if call.func.attr not in _PUTTERS:
+            continue
+        held, key = call.func.value, None
+        if isinstance(held, ast.Subscript):
+            key = held.slice.value if isinstance(held.slice, ast.Constant) else ast.unparse(held.slice)
+            held = held.value
+        found.setdefault(text_index.text_of(held), []).append((statement, key, call.args[-1]))
+    return found
+
+
+def holds(loop: Any, line: int) -> bool:
+    """Whether a line is in the body of a loop."""
+    return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)
+
+
+def pairs(statement: ast.stmt) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """(target, value) of what a statement binds."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, (ast.Tuple, ast.List)) and isinstance(statement.value, (ast.Tuple, ast.List)):
+                same = len(target.elts) == len(statement.value.elts)
+                if same and not any(isinstance(e, ast.Starred) for e in [*target.elts, *statement.value.elts]):
+                    yield from zip(target.elts, statement.value.elts)
+                    continue
+            yield target, statement.value
+    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)) and statement.value is not None:
+        yield statement.target, statement.value
+    elif isinstance(statement, (ast.For, ast.AsyncFor)):
+        yield statement.target, statement.iter
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        for item in statement.items:
+            if item.optional_vars is not None:
+                yield item.optional_vars, item.context_expr
+
+
+def component(target: ast.AST, value: ast.AST, name: str) -> tuple[ast.AST, ast.AST] | None:
+    """The part of a target that is this name, or an element of it (`moved["x"] = …`), with its value."""
+    if isinstance(target, ast.Name):
+        return (target, value) if target.id == name else None
+    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == name:
+        return target, value
+    return (target, value) if name in batches.targets(target) else None

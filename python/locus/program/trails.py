@@ -1,0 +1,393 @@
+"""Follows a value through a program's text, from where it is used back to where it was made: assignments, loops,
+arguments of the calls that are running, functions that returned it, attributes.
+
+Reads trees and live frames; runs nothing. A trail is what the text says, not what happened: it is for choosing among
+lines, and never proves that a tensor is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import types
+from typing import Any
+
+from locus.fixing import rewriting
+from locus.program import batches, bindings, expressions, histories, links, places, source, values
+from locus.program.links import Context, Link
+
+_MAX_LINKS = 40
+_MAX_DEPTH = 24
+_TENSOR_ATTRIBUTES = {"T", "mT", "H", "mH", "data", "real", "imag", "grad"}
+_ITERATING = {
+    "enumerate", "zip", "iter", "next", "reversed", "tqdm", "list", "tuple", "islice", "cycle", "chain", "sorted",
+}  # fmt: skip
+_VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
+MAKERS = rewriting.MAKERS
+
+
+class Trail:
+    """The way of one operand, nearest link first."""
+
+    def __init__(self, users: list[types.FrameType], device: str):
+        self.users, self.device = users, device
+        self.links: list[Link] = []
+        self.held: list[tuple[Any, ast.AST, int]] = []
+        """Tensors on the operand's device that objects hold and the value was computed from; how many links before."""
+        self.leaders: list[Any] = []
+        """Tensors whose `.device` said where the value goes."""
+        self.owners: list[tuple[Any, str]] = []
+        """Objects and the attributes of theirs that the value was taken from."""
+        self._seen: set[tuple[int, int]] = set()
+        self._keys: dict[ast.AST, str | None] = {}
+
+    def follow(self, node: ast.AST, frame: types.FrameType) -> None:
+        """Collects the links behind an expression in a live frame."""
+        context = self._context_of(frame)
+        if context is None:
+            return
+        if context.file.parent(node) is None:  # a name that was found, not an expression of the file: it is read here
+            for part in ast.walk(node):
+                if hasattr(part, "lineno"):
+                    part.lineno = part.end_lineno = context.line
+        self._resolve(node, context, 0)
+
+    def follow_in(self, node: ast.AST, context: Context) -> None:
+        """Collects the links behind an expression that another trail came to."""
+        self._resolve(node, context, 0)
+
+    def decided_by(self, tensor: Any) -> bool:
+        """Whether another tensor, held by an object or asked for its device, decided where the value is."""
+        return any(tensor is each for each, *_ in [*self.leaders, *self.held])
+
+    # -- expressions
+
+    def _resolve(self, node: ast.AST | None, context: Context, depth: int, part: int | str | None = None) -> None:
+        """`part`: which element of the value flows on, where it is a tuple that is unpacked; or which field, where it
+        is an object that was made by a call of its class."""
+        key = (id(node), id(context.scope))
+        if node is None or depth > _MAX_DEPTH or len(self.links) >= _MAX_LINKS or key in self._seen:
+            return
+        self._seen.add(key)
+        if isinstance(node, ast.Name):
+            self._resolve_name(node, context, depth + 1, part)
+        elif isinstance(node, ast.Attribute):
+            self._resolve_attribute(node, context, depth + 1, part)
+        elif isinstance(node, ast.Subscript):
+            self._resolve(node.value, context, depth + 1, self._element(node, context))
+        elif isinstance(node, (ast.Starred, ast.Await, ast.NamedExpr, ast.UnaryOp)):
+            inner = node.operand if isinstance(node, ast.UnaryOp) else node.value
+            self._resolve(inner, context, depth + 1)
+        elif isinstance(node, ast.Call):
+            self._resolve_call(node, context, depth + 1, part)
+        elif isinstance(node, (ast.BinOp, ast.Compare)):
+            parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.left, *node.comparators]
+            for part in self._likely(parts, context):
+                self._resolve(part, context, depth + 1)
+        elif isinstance(node, ast.IfExp):
+            self._resolve(node.body, context, depth + 1)
+            self._resolve(node.orelse, context, depth + 1)
+        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+            self._resolve(node.elt, context, depth + 1)
+        elif isinstance(node, ast.DictComp):
+            self._keys[node] = part if isinstance(part, str) else None
+            self._resolve(node.value, context, depth + 1)
+        elif isinstance(node, (ast.Tuple, ast.List, ast.Dict)) and links.pick(node, part)[0] is not node:
+            self._resolve(links.pick(node, part)[0], context, depth + 1)
+        elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            for element in self._likely(node.elts, context):
+                self._resolve(element, context, depth + 1)
+        elif isinstance(node, ast.Dict):
+            for element in self._likely(node.values, context):
+                self._resolve(element, context, depth + 1)
+
+    def _element(self, node: ast.Subscript, context: Context) -> int | str | None:
+        """Which element a subscript takes out of a tuple or a dict, where it says so; not of a tensor."""
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        is_plain = (type(key) is int and key >= 0) or isinstance(key, str)
+        return key if is_plain and not values.is_tensor(self.value(node.value, context)) else None
+
+    def _likely(self, parts: list[ast.AST], context: Context) -> list[ast.AST]:
+        """The parts that could be tensors on the device: those that are, or else those of which nothing is known."""
+        known = [(part, self.value(part, context)) for part in parts]
+        here = [part for part, value in known if values.is_tensor(value) and str(value.device) == self.device]
+        unknown = [part for part, value in known if value is values.MISSING or isinstance(value, (list, tuple, dict))]
+        return (here or [part for part in unknown if not isinstance(part, ast.Constant)])[:3]
+
+    def value(self, node: ast.AST, context: Context) -> Any:
+        """What a simple expression is, where a frame or `self` says it."""
+        if context.frame is not None:
+            return values.evaluate(node, context.frame)
+        if isinstance(node, ast.Name):
+            if context.me is not values.MISSING and node.id == bindings.self_name(context.scope):
+                return context.me
+            is_given = context.call is not None and context.caller is not None
+            if is_given and node.id in bindings.parameters(context.scope):
+                given = bindings.argument_of(context.call, context.file, context.scope, node.id)
+                return values.MISSING if given is None else self.value(given, context.caller)
+            if bindings.binds(context.scope, node.id):
+                return values.MISSING
+            return self._globals(context.file).get(node.id, values.MISSING)
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Attribute):
+            owner = self.value(node.value, context)
+            return values.MISSING if owner is values.MISSING else values.get_attribute(owner, node.attr)
+        return values.MISSING
+
+    def _resolve_name(self, node: ast.Name, context: Context, depth: int, field: int | str | None = None) -> None:
+        for inner in context.file.ancestors(node):
+            if inner is context.scope or isinstance(inner, source.Function):
+                break
+            for generator in getattr(inner, "generators", ()):
+                if node.id in batches.targets(generator.target):
+                    statement = context.file.statement(node)
+                    if statement is not None:
+                        self._add(Link(context, statement, generator.iter, "loop", generator.target))
+                    self._resolve(generator.iter, context, depth, self._keys.get(inner))
+                    return
+        bound = links.last_binding(context, node)
+        if bound is not None:
+            statement, value, target, how = bound
+            earlier = Context(
+                context.file, context.scope, context.frame, statement.lineno, context.call, context.caller, context.me
+            )
+            method = self._own_method(node, value, context)
+            moved = how != "loop" and method is None and bindings.is_move(value)
+            part = bindings.place_in(target, node.id)
+            part = field if part is None and (how == "assign" or isinstance(field, str)) else part
+            if how == "assign":
+                value, part = links.pick(value, part)
+            self._add(Link(context, statement, value, how, target, moved, name=node.id))
+            if how == "assign" and bindings.is_empty(value):
+                self._resolve_puts(context.file, context.scope, node.id, context, depth, part)
+            if isinstance(statement, ast.AugAssign):
+                self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
+            elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
+                self._resolve(value, earlier, depth, part)
+            return
+        if node.id in bindings.parameters(context.scope):
+            self._resolve_parameter(node.id, context, depth)
+            return
+        outer = self._outer(context)
+        if outer is not None:
+            self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), node), outer, depth)
+
+    def _resolve_puts(
+        self, file: source.Source, scope: ast.AST, text: str, context: Context, depth: int, part: int | str | None
+    ) -> None:
+        """What a function puts into a list, a dict of lists or a queue."""
+        for statement, key, value in bindings.puts(scope, text):
+            if isinstance(part, str) and isinstance(key, str) and key != part:
+                continue
+            at = Context(file, scope, context.frame, statement.lineno, context.call, context.caller, context.me)
+            value, inner = links.pick(value, part if key is None else None)
+            self._add(Link(at, statement, value, "put"))
+            self._resolve(value, at, depth, inner)
+
+    def _own_method(self, node: ast.Name, value: ast.AST, context: Context) -> tuple[Any, Any] | None:
+        """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds."""
+        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)):
+            return None
+        held = self.value(node, context)
+        if held is values.MISSING or values.is_tensor(held) or values.is_module(held):
+            return None
+        method = bindings.method_of(type(held), value.func.attr)
+        is_own = method is not None and places.is_user_file(method.__code__.co_filename)
+        return (method, held) if is_own else None
+
+    def _outer(self, context: Context) -> Context | None:
+        """The function around this one, or the module: where a name that is not local comes from."""
+        if context.scope is context.file.tree:
+            return None
+        around = context.file.ancestors(context.scope)
+        scope = next((a for a in around if isinstance(a, source.Function)), context.file.tree)
+        frame = next((f for f in self.users if self._is_run_by(f, context.file, scope)), None)
+        return Context(context.file, scope, frame, 1 << 30)
+
+    def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
+        if context.call is not None and context.caller is not None:
+            argument = bindings.argument_of(context.call, context.file, context.scope, name)
+            if argument is not None:
+                self._resolve(argument, context.caller, depth)
+            return
+        if context.frame is None:
+            return
+        place = next((n for n, frame in enumerate(self.users) if frame is context.frame), None)
+        if place is None or place + 1 >= len(self.users):
+            return
+        caller = self.users[place + 1]
+        use = expressions.Use(caller, None)
+        outside = self._context_of(caller)
+        if outside is None or use.file is None or use.node is None:
+            return
+        if isinstance(use.node, (ast.For, ast.comprehension)):
+            return
+        if not isinstance(use.node, ast.Call) or use.statement is None:
+            return
+        argument = bindings.argument_of(use.node, context.file, context.scope, name)
+        if argument is None:
+            return
+        self._add(Link(outside, use.statement, argument, "argument"))
+        part = bindings.place_in_star(use.node, context.file, context.scope, name)
+        self._resolve(argument, outside, depth, part)
+
+    def _resolve_attribute(
+        self, node: ast.Attribute, context: Context, depth: int, part: int | str | None = None
+    ) -> None:
+        owner = self.value(node.value, context)
+        if values.is_tensor(owner) or (owner is values.MISSING and node.attr in _TENSOR_ATTRIBUTES):
+            self._resolve(node.value, context, depth)
+            return
+        if owner is values.MISSING:
+            self._resolve(node.value, context, depth)
+            return
+        held = values.get_attribute(owner, node.attr)
+        if values.is_tensor(held) and str(held.device) == self.device:
+            self.held.append((held, node, len(self.links)))
+            self.owners.append((owner, node.attr))
+        made = getattr(type(owner), node.attr, None)
+        if isinstance(made, (property, functools.cached_property)):
+            getter = made.fget if isinstance(made, property) else made.func
+            self._enter(getter, None, context, owner, depth)
+            return
+        before = len(self.links)
+        for file, tree in rewriting.class_trees(owner):
+            for method in tree.body:
+                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    self._resolve_stores(file, method, node.attr, owner, depth, part)
+        if values.is_module(owner):
+            return
+        moves_itself = any(bindings.method_of(type(owner), name) is not None for name in ("to", "cuda"))
+        if len(self.links) == before or moves_itself:
+            # A dataclass or named tuple, or an object that can be moved: whoever made it.
+            stored = len(self.links)
+            self._resolve(node.value, context, depth, node.attr)
+            bound = next((n for n in range(stored, len(self.links)) if self.links[n].how == "assign"), None)
+            if moves_itself and bound is not None and not bindings.calls_mover(self.links[bound].node):
+                self.links[bound] = self.links[bound]._replace(lost=True)
+
+    def _resolve_stores(
+        self, file: source.Source, method: Any, attribute: str, owner: Any, depth: int, part: int | str | None
+    ) -> None:
+        me = bindings.self_name(method)
+        self._resolve_puts(file, method, f"{me}.{attribute}", Context(file, method, None, 1, me=owner), depth, part)
+        for statement in batches.statements(method):
+            for target, value in bindings.pairs(statement):
+                if isinstance(target, ast.Attribute) and target.attr == attribute and ast.unparse(target.value) == me:
+                    if bindings.is_move(value):
+                        continue  # moves it, if it is called
+                    context = Context(file, method, None, statement.lineno, me=owner)
+                    value, inner = links.pick(value, part)
+                    self._add(Link(context, statement, value, "attribute", target))
+                    self._resolve(value, context, depth, inner)
+
+    # -- calls
+
+    def _resolve_call(self, node: ast.Call, context: Context, depth: int, part: int | str | None = None) -> None:
+        name = histories.called_name(node)
+        self._note_leader(node, context)
+        called = self.value(node.func, context)
+        if called is values.MISSING and isinstance(node.func, ast.Attribute):
+            owner = self.value(node.func.value, context)
+            is_object = owner is not values.MISSING and not values.is_tensor(owner)
+            if is_object and not histories.is_namespace(node.func.value):
+                method = bindings.method_of(type(owner), node.func.attr)
+                if method is not None and self._enter(method, node, context, owner, depth, part):
+                    return
+        given = bindings.field_argument(node, called, part) if isinstance(part, str) else None
+        if given is not None:
+            self._resolve(given, context, depth)
+            return
+        if values.is_module(called):
+            forward = bindings.method_of(type(called), "forward")
+            if forward is not None and self._enter(forward, node, context, called, depth, part):
+                return
+        elif called is not values.MISSING:
+            plain = isinstance(called, (type, types.FunctionType))
+            own = None if plain else bindings.method_of(type(called), "__call__")
+            if self._enter(own or called, node, context, called if own else values.MISSING, depth, part):
+                return
+        if isinstance(node.func, ast.Attribute) and not histories.is_namespace(node.func.value):
+            self._resolve(node.func.value, context, depth, part if name in _VIEWS_OF_DICTS else None)
+            is_object = isinstance(node.func.value, (ast.Name, ast.Attribute)) and name not in _VIEWS_OF_DICTS
+            if is_object and not values.is_tensor(self.value(node.func.value, context)):
+                for argument in self._likely(node.args, context):
+                    self._resolve(argument, context, depth)
+            return
+        if name in MAKERS:
+            statement = context.file.statement(node)
+            if statement is not None:
+                self._add(Link(context, statement, node, "made"))
+            return
+        for argument in self._likely(list(node.args), context)[: 3 if name in _ITERATING or name[:1].isupper() else 1]:
+            self._resolve(argument, context, depth)
+
+    def _note_leader(self, node: ast.Call, context: Context) -> None:
+        """`.to(other.device)`, `device=other.device`, `zeros_like(other)`: the value goes where another tensor is."""
+        name = histories.called_name(node)
+        given = [k.value for k in node.keywords if k.arg == "device"] + (node.args[:1] if name == "to" else [])
+        led = [e.value for e in given if isinstance(e, ast.Attribute) and e.attr == "device"]
+        if not given and (name.endswith("_like") or name in ("type_as", "to")):
+            led += node.args[:1]
+        for expression in led:
+            leader = self.value(expression, context)
+            if values.is_tensor(leader) and str(leader.device) == self.device:
+                self.leaders.append((leader, expression, context))
+
+    def _enter(
+        self, function: Any, call: ast.Call | None, context: Context, me: Any, depth: int, part: int | str | None = None
+    ) -> bool:
+        """Goes on at what a function of the program returns."""
+        if isinstance(function, types.MethodType):
+            function, me = function.__func__, function.__self__
+        function = getattr(function, "__wrapped__", function)  # lru_cache, functools.wraps
+        if not isinstance(function, types.FunctionType) or not places.is_user_file(function.__code__.co_filename):
+            return False
+        code = function.__code__
+        file = source.load(code.co_filename)
+        scope = file.function_at(code.co_firstlineno, code.co_name) if file else None
+        if scope is None or any(scope is each for each in links.scopes(context)):
+            return False
+        inside = Context(file, scope, None, 1 << 30, call, context, me)
+        if isinstance(scope, ast.Lambda):
+            self._resolve(scope.body, inside, depth)
+            return True
+        found = False
+        for statement in batches.statements(scope):
+            given = statement.value if isinstance(statement, (ast.Return, ast.Expr)) else None
+            if isinstance(statement, ast.Expr):
+                given = given.value if isinstance(given, (ast.Yield, ast.YieldFrom)) else None
+            if given is None:
+                continue
+            found = True
+            at = Context(file, scope, None, statement.lineno, call, context, me)
+            given, inner = links.pick(given, part)
+            self._add(Link(at, statement, given, "return", moved=bindings.is_move(given)))
+            self._resolve(given, at, depth, inner)
+        return found
+
+    # -- frames and files
+
+    def _add(self, link: Link) -> None:
+        if len(self.links) < _MAX_LINKS:
+            self.links.append(link)
+
+    def _context_of(self, frame: types.FrameType) -> Context | None:
+        source.vouch(frame.f_code, frame.f_globals)
+        file = source.load(frame.f_code.co_filename)
+        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
+        if scope is None and file is not None and frame.f_code.co_name.startswith("<") and frame.f_back is not None:
+            # A comprehension has a frame of its own before Python 3.12: its function's names are what matters.
+            place = next((n for n, each in enumerate(self.users) if each is frame), None)
+            outer = self.users[place + 1] if place is not None and place + 1 < len(self.users) else None
+            around = self._context_of(outer) if outer is not None else None
+            return around if around is not None and around.file is file else None
+        return None if scope is None else Context(file, scope, frame, frame.f_lineno or 0)
+
+    def _is_run_by(self, frame: types.FrameType, file: source.Source, scope: ast.AST) -> bool:
+        code = frame.f_code
+        return code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope
+
+    def _globals(self, file: source.Source) -> dict[str, Any]:
+        return next((f.f_globals for f in self.users if f.f_code.co_filename == file.file), {})

@@ -1,0 +1,407 @@
+"""From an exception of PyTorch's about devices to a finding: which call raised it, on which tensors, which one is odd.
+
+Reads the frames of the exception and the words of its message; runs nothing of the program. What can't be read is left
+out. The finding itself is decided and worded in C++, as for a check.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import types
+from typing import Any
+
+import torch
+
+from locus._load import load_bridge
+from locus.blame import facts
+from locus.program import expressions, histories, places, source, values
+from locus.watch import forked, messages, refusals
+from locus.watch.messages import Finding
+
+
+class FrameAt:
+    """A frame of a traceback as it was when the exception passed: a frame that has gone on is somewhere else now."""
+
+    def __init__(self, frame: types.FrameType, instruction: int, line: int):
+        self.frame, self.f_lasti, self.f_lineno = frame, instruction, line
+        self.f_code, self.f_globals, self.f_builtins = frame.f_code, frame.f_globals, frame.f_builtins
+        self.f_back: FrameAt | None = None
+
+    @property
+    def f_locals(self) -> Any:
+        return self.frame.f_locals
+
+
+def traceback_frames(error: BaseException) -> list[Any]:
+    """The frames of an exception's traceback, innermost first, without Locus's own."""
+    frames: list[FrameAt] = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = FrameAt(traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+        if places.kind_of_file(frame.f_code.co_filename) != "locus":
+            frame.f_back = frames[-1] if frames else None
+            frames.append(frame)
+        traceback = traceback.tb_next
+    return frames[::-1]
+
+
+def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | None:
+    """The finding behind an exception, or None where it is about something else. `frames`: those that led to it."""
+    said = messages.recognise(error)
+    if said is None:
+        return None
+    frames = traceback_frames(error) if frames is None else frames
+    if not frames or _raised_by_others(frames[0]):
+        return None
+    known = describe(said, str(error), frames)
+    if known is None:
+        return None
+    bridge = load_bridge()
+    return _rendered(bridge.explain_case if known[0] else bridge.explain_finding, known[1])
+
+
+def describe(said: messages.Said, text: str, frames: list[Any]) -> tuple[bool, dict[str, Any]] | None:
+    """(True, a case for blame) or (False, a finding) behind an error's words; None where its tensors can't be read."""
+    if said.kind in refusals.KINDS:
+        finding = refusals.explain(said.kind, text, frames)
+        return (False, finding) if finding is not None else None
+    if said.kind == "fork":
+        return True, forked_case(text, frames)
+    first = next((line for line in text.splitlines() if said.match[0] in line), text.partition("\n")[0])
+    raw = _raw(said, first, frames)
+    if raw is None:
+        return None
+    case = facts.build_case(raw, frames)
+    case["replica"] = places.in_replica(frames)
+    _tell_of_new(case)
+    if said.kind == "gradient" and case["operands"]:
+        case["operands"][0]["cause"] = _returned_by(said.parts.get("function", ""), frames)
+    return True, case
+
+
+def _rendered(render: Any, about: dict[str, Any]) -> Finding | None:
+    width = shutil.get_terminal_size((80, 24)).columns
+    data, text = render(json.dumps(about), max(60, min(width, 100)), os.getcwd())
+    found = json.loads(data)["findings"]
+    return Finding(found[0], text.rstrip("\n")) if found else None
+
+
+def _raised_by_others(frame: Any) -> bool:
+    """A `raise` in a line that is not PyTorch's: whatever it says, PyTorch did not say it."""
+    if places.kind_of_file(frame.f_code.co_filename) in ("torch", "standard"):
+        return False
+    file = source.load(frame.f_code.co_filename)
+    node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
+    while node is not None and not isinstance(node, ast.stmt):
+        node = file.parent(node)
+    if node is None and file is not None:
+        return any(isinstance(s, ast.Raise) for s in file.statements_at(frame.f_lineno))
+    return isinstance(node, ast.Raise)
+
+
+def forked_case(text: str, frames: list[Any]) -> dict[str, Any]:
+    """The case of CUDA in a forked process: told by a worker's traceback, or by our own frames."""
+    case = forked.make_case(text, 0)
+    if not case["use"]["line"]:
+        users = places.user_frames(frames)
+        if users:
+            case["use"] = places.frame_location(users[0])
+            case["stack"] = [case["use"]]
+            case["op"] = "the process"
+    return case
+
+
+def _raw(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any] | None:
+    """What the bridge would have handed over, had it been at the door."""
+    if said.kind in ("gradient", "hook", "assigned"):
+        return _gradient(said, message, frames)
+    if said.kind == "generator":
+        return _generator(said, message, frames)
+    kind = said.kind
+    operands = _operands(kind, frames)
+    home = said.parts.get("home") or _replica_device(frames) or _home(said.parts, operands)
+    if kind == "parameters":  # PyTorch keeps the number of the first one's device
+        number = frames[0].f_locals.get("old_param_device")
+        home = f"cuda:{number}" if isinstance(number, int) and number >= 0 else "cpu"
+    rule = {"index": "index", "lengths": "cpu"}.get(kind)
+    for number, operand in enumerate(operands):
+        operand["odd"] = _is_odd(kind, number, operand, home)
+        if rule is not None and operand["odd"]:
+            operand["rule"] = rule
+    other = next((said.parts[key] for key in ("a", "b") if said.parts.get(key, home) != home), "cpu")
+    _judge_unread(operands, kind, home, other)
+    if not any(operand["odd"] for operand in operands):
+        return None  # the tensors that can be read all agree: whatever is wrong, we don't see it
+    kept = kind if kind in ("operator", "index", "lengths", "host-access") else "operator"
+    return _case(kept, _operator(said, frames[0]), home, message, operands, frames)
+
+
+def _case(
+    kind: str, op: str, home: str, message: str, operands: list[dict[str, Any]], frames: list[Any]
+) -> dict[str, Any]:
+    return {
+        "kind": kind, "overload": op, "error": message, "device": home, "in_backward": _in_backward(frames),
+        "forward_site": 0, "site": 0, "step": 0, "key": 0, "operands": operands,
+    }  # fmt: skip
+
+
+def _is_odd(kind: str, number: int, operand: dict[str, Any], home: str) -> bool:
+    tensor, device = operand["tensor"], operand["device"]
+    if tensor is None:
+        return bool(device) and device != home
+    if kind == "index":
+        return number > 0 and device not in ("cpu", home)
+    if kind == "lengths":
+        return device != "cpu" and number > 0 and tensor.dim() <= 1 and not tensor.is_floating_point()
+    if kind == "host-access":
+        return device != "cpu"
+    if kind == "out":
+        return operand["argument"] == "out" and device != home
+    return device != home and not (tensor.dim() == 0 and device == "cpu")
+
+
+def _home(said: dict[str, str], operands: list[dict[str, Any]]) -> str:
+    """The device that the call is meant for: the CUDA device of the message, or that most operands are on."""
+    named = [said[key] for key in ("b", "a") if key in said]
+    on_cuda = [device for device in named if device.startswith("cuda")]
+    if on_cuda:
+        return on_cuda[0]
+    on_cuda = [operand["device"] for operand in operands if operand["device"].startswith("cuda")]
+    return max(set(on_cuda), key=on_cuda.count) if on_cuda else "cuda:0"
+
+
+def _replica_device(frames: list[Any]) -> str:
+    """The device of the replica that DataParallel runs here."""
+    for frame in frames if places.in_replica(frames) else ():
+        device = frame.f_locals.get("device") if places.in_replica([frame]) else None
+        if isinstance(device, (int, torch.device)):
+            return str(torch.device("cuda", device) if isinstance(device, int) else device)
+    return ""
+
+
+def _operator(said: messages.Said, frame: Any) -> str:
+    if said.kind == "host-access":
+        return "from_dlpack" if "DLTensor" in said.match[0] else "numpy"
+    if said.kind in ("module", "parameters"):
+        return {"module": "DataParallel", "parameters": "parameters_to_vector"}[said.kind]
+    wrapper = said.parts.get("op")
+    if wrapper:
+        # "_index_select", "addmm", "Tensor_add": the operator is what PyTorch knows, with or without what is in front.
+        for name in (wrapper, wrapper.lstrip("_"), wrapper.partition("_")[2], wrapper.rpartition("_")[0]):
+            if name and hasattr(torch.ops.aten, name):
+                return f"aten::{name}"
+    return f"aten::{operator_at(frame)}"
+
+
+def operator_at(frame: Any) -> str:
+    """What is called at a frame's line, by the name that its text gives it."""
+    node = _node(frame)
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name:
+            return name
+    words = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow"}
+    if isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return words.get(type(node.op), type(node.op).__name__.lower())
+    if isinstance(node, ast.Subscript):
+        return "index"
+    return frame.f_code.co_name.lstrip("_")
+
+
+def _node(frame: Any) -> ast.AST | None:
+    file = source.load(frame.f_code.co_filename)
+    return file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
+
+
+def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
+    """The tensors of the call that raised, in the order of its expressions; what was made in them, as text."""
+    frame = frames[0]
+    if kind == "module":
+        owner = frame.f_locals.get("self")
+        module = values.get_attribute(owner, "module") if owner is not None else frame.f_locals.get("module")
+        held = [*module.parameters(), *module.buffers()] if values.is_module(module) else []
+        found = [frame.f_locals["t"]] if values.is_tensor(frame.f_locals.get("t")) else held
+        return [_operand("self", number, tensor) for number, tensor in enumerate(found)]
+    if kind == "parameters":
+        return [_operand("param", 0, t) for t in [frame.f_locals.get("param")] if values.is_tensor(t)]
+    node = _node(frame)
+    out = [k.value for k in node.keywords if k.arg == "out"] if isinstance(node, ast.Call) else []
+    listed: dict[int, dict[str, Any]] = {}
+    is_user = places.kind_of_file(frame.f_code.co_filename) != "torch"
+    for part in expressions.parts(node) if node is not None else []:
+        read = _tensors(values.evaluate(part, frame)) or _tensors(_stem(part, frame))
+        for tensor in read:
+            argument = "out" if part in out else f"argument {len(listed)}"
+            listed.setdefault(id(tensor), _operand(argument, len(listed), tensor))
+        if not read and isinstance(part, (ast.Call, ast.BinOp)):
+            new = {**_operand("argument", -1, None), "device": _device_in_text(part, frame)}
+            listed[id(part)] = {**new, "node": part if is_user else None}
+    if not listed and not is_user:
+        # A function in C++ was called with what a library function has in its local variables.
+        for value in list(frame.f_locals.values()):
+            for tensor in _tensors(value):
+                listed.setdefault(id(tensor), _operand(f"argument {len(listed)}", len(listed), tensor))
+    return list(listed.values())
+
+
+def _operand(argument: str, number: int, tensor: Any) -> dict[str, Any]:
+    return {"argument": argument, "position": number, "index": -1, "tensor": tensor, "odd": False, "rule": "same",
+            "written": False, "device": str(tensor.device) if tensor is not None else ""}  # fmt: skip
+
+
+def _tensors(value: Any) -> list[Any]:
+    if values.is_tensor(value):
+        return [value]
+    if type(value) in (list, tuple) and len(value) <= 4096:
+        return [item for element in value for item in _tensors(element)]
+    return []
+
+
+_MOVING = {"to", "cuda", "cpu", "type", "type_as", "numpy", "item", "tolist"}
+
+
+def _stem(node: ast.AST, frame: Any) -> Any:
+    """The tensor whose method gave an operand that is gone: `buf` of buf.mul_(2). It is on the same device."""
+    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Attribute) or node.func.attr in _MOVING:
+                return values.MISSING
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr not in ("data", "T", "mT", "H"):
+            return values.MISSING
+        else:
+            node = node.value
+        value = values.evaluate(node, frame)
+        if values.is_tensor(value):
+            return value
+    return values.MISSING
+
+
+def _device_in_text(node: ast.AST, frame: Any) -> str:
+    """Where a factory call in an expression puts its result: "" where the text does not say."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _FACTORIES:
+        return ""
+    if not histories.is_namespace(node.func.value):
+        return ""
+    given = next((k.value for k in node.keywords if k.arg == "device"), None)
+    if given is None:
+        return "" if any(k.arg is None for k in node.keywords) else _indexed(torch.get_default_device())
+    value = values.evaluate(given, frame)
+    if isinstance(given, ast.Attribute) and given.attr == "device":
+        owner = values.evaluate(given.value, frame)
+        value = owner.device if values.is_tensor(owner) else value
+    try:
+        return _indexed(torch.device(value)) if isinstance(value, (str, int, torch.device)) else ""
+    except (RuntimeError, TypeError):
+        return ""
+
+
+def _indexed(device: Any) -> str:
+    return "cuda:0" if str(device) == "cuda" and torch.cuda.device_count() == 1 else str(device)
+
+
+def _judge_unread(operands: list[dict[str, Any]], kind: str, home: str, other: str) -> None:
+    """An operand that was made in the expression itself and is gone: on the side where one is missing."""
+    unknown = [operand for operand in operands if operand["tensor"] is None and not operand["device"]]
+    found = any(operand["odd"] for operand in operands)
+    if len(unknown) == 1 and kind in ("operator", "host-access") and not (found and kind == "host-access"):
+        stays = found or kind == "host-access" or not home.startswith("cuda")
+        unknown[0].update(device=home if stays else other, odd=not found)
+        unknown = []
+    operands[:] = [operand for operand in operands if not any(operand is one for one in unknown)]
+
+
+def _gradient(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any] | None:
+    """A gradient that autograd itself refuses."""
+    home, given, op = said.parts.get("home", ""), said.parts.get("a", ""), said.parts.get("function", "")
+    pairs: list[tuple[Any, Any]] = []
+    if said.kind == "assigned":
+        pairs, op = _assigned(frames[0]), "grad"
+    elif said.kind == "hook":
+        home, given = ("cuda:0", "cpu") if home else ("cpu", "cuda:0")
+        op = "a hook" if op == "<lambda>" else op
+    elif not op:
+        pairs, op = _roots(frames), "backward"
+    elif op.endswith("Backward"):
+        op = f"{op.removesuffix('Backward')}.backward"
+    odd = next(((t, g) for t, g in pairs if t.device != g.device), None)
+    if pairs and odd is None:
+        return None
+    if odd is not None:
+        home = str(odd[0].device)
+        operands = [{**_operand("gradient", 0, odd[1]), "odd": True},
+                    _operand("output" if op == "backward" else "tensor", 1, odd[0])]  # fmt: skip
+    else:
+        operands = [{**_operand("gradient", 0, None), "device": given, "odd": True}]
+    return _case("gradient", op, home, message, operands, frames) if home else None
+
+
+def _returned_by(node: str, frames: list[Any]) -> dict[str, Any] | None:
+    """Where the program's own autograd function gives its gradient back: `backward` of DoubleBackward is Double's."""
+    name = node.removesuffix("Backward")
+    for frame in frames if name != node else ():
+        for names in (frame.f_locals, frame.f_globals):
+            code = getattr(getattr(names.get(name), "backward", None), "__code__", None)
+            file = source.load(code.co_filename) if code is not None else None
+            scope = file.function_at(code.co_firstlineno, code.co_name) if file is not None else None
+            returns = [one for one in ast.walk(scope) if isinstance(one, ast.Return)] if scope is not None else []
+            if len(returns) == 1 and places.is_user_file(file.file):
+                at = returns[0]
+                return places.location(
+                    file.file, at.lineno, at.end_lineno, at.col_offset, at.end_col_offset, places.function_name(code)
+                )
+    return None
+
+
+def _roots(frames: list[Any]) -> list[tuple[Any, Any]]:
+    """(output, gradient) of a backward pass that did not begin."""
+    for frame in frames[:3]:
+        if frame.f_code.co_name == "_engine_run_backward":
+            outputs, given = frame.f_locals.get("t_outputs"), frame.f_locals.get("args")
+            gradients = given[0] if isinstance(given, tuple) and given else ()
+            if isinstance(outputs, (list, tuple)) and isinstance(gradients, (list, tuple)):
+                both = zip(outputs, gradients)
+                return [(o, g) for o, g in both if values.is_tensor(o) and values.is_tensor(g)]
+    return []
+
+
+def _assigned(frame: Any) -> list[tuple[Any, Any]]:
+    """(tensor, gradient) of `p.grad = g`."""
+    file = source.load(frame.f_code.co_filename)
+    for statement in file.statements_at(frame.f_lineno) if file is not None else ():
+        if not isinstance(statement, ast.Assign):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and target.attr == "grad":
+                tensor, gradient = values.evaluate(target.value, frame), values.evaluate(statement.value, frame)
+                if values.is_tensor(tensor) and values.is_tensor(gradient):
+                    return [(tensor, gradient)]
+    return []
+
+
+def _generator(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any]:
+    home, given = (_indexed(said.parts[key]) for key in ("home", "a"))
+    operand = {**_operand("generator", 0, None), "odd": True, "generator_device": given, "device": given}
+    return _case("generator", _operator(said, frames[0]), home, message, [operand], frames)
+
+
+def _tell_of_new(case: dict[str, Any]) -> None:
+    """An operand that a factory made in the very expression: that much of its history is in the text."""
+    for operand in case["operands"]:
+        match = re.fullmatch(r"torch\.(\w+)\((.*)\)", operand["expression"] or "", re.DOTALL)
+        if operand["history"] or match is None or match[1] not in _FACTORIES:
+            continue
+        step = {"action": "created", "op": match[1], "device": operand["device"], "explicit": "device=" in match[2]}
+        operand["history"] = [{**step, "at": case["use"]}]
+
+
+_FACTORIES = {"arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm",
+              "tensor", "zeros"}  # fmt: skip
+
+
+def _in_backward(frames: list[Any]) -> bool:
+    return any(frame.f_code.co_name == "_engine_run_backward" for frame in frames[:3])

@@ -1,0 +1,119 @@
+"""CUDA in a worker that was forked: PyTorch's error reaches the parent as text.
+
+Here it becomes a finding that names the line of the worker's code, and the program goes on with the batch as its own
+process makes it; where that can't be had (no map-style dataset, or a handler that means to catch the error) the program
+gets the error.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import random
+import re
+import sys
+from typing import Any
+
+_SENTENCE = "Cannot re-initialize CUDA in forked subprocess"
+_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
+
+
+@functools.cache
+def install(bridge: Any) -> None:
+    """Looks at what workers raise, once a process."""
+    from torch.utils.data import dataloader
+
+    owner = dataloader._MultiProcessingDataLoaderIter
+    next_index, process = owner._next_index, owner._process_data
+
+    @functools.wraps(next_index)
+    def remember_index(self: Any) -> Any:
+        index = next_index(self)
+        if bridge.policy_state() > 0:
+            self.__dict__.setdefault("_locus_indices", {})[self._send_idx] = index
+        return index
+
+    @functools.wraps(process)
+    def process_data(self: Any, data: Any, *rest: Any) -> Any:
+        indices = self.__dict__.get("_locus_indices", {})
+        index = indices.pop(self._rcvd_idx - 1, None)
+        if _SENTENCE in getattr(data, "exc_msg", "") and bridge.policy_state() > 0:
+            data = _go_on(bridge, self, data, index)
+        return process(self, data, *rest)
+
+    owner._next_index, owner._process_data = remember_index, process_data
+
+
+def _go_on(bridge: Any, loader: Any, failure: Any, index: Any) -> Any:
+    """The batch that the worker could not make; the failure itself where there is no going on."""
+    from locus.blame import facts
+    from locus.watch import handlers, reporter
+
+    wanted, caught_by = handlers.find_handler(sys._getframe(), RuntimeError)
+    if wanted == handlers.RAISE:
+        return failure
+    if bridge.policy_state() != reporter.MOVE:
+        case = {**make_case(failure.exc_msg, bridge.steps()), "caught_by": caught_by}
+        reporter.add_case(case)
+        if reporter.offers is not None:
+            reporter.offers += offer_of(case["use"])
+    in_order = getattr(loader, "_in_order", True)
+    if index is None or not in_order or loader._dataset_kind != 0:  # 0: a dataset with indices
+        return failure
+    import torch
+    from torch.utils.data.dataloader import _DatasetKind
+
+    try:
+        fetcher = _DatasetKind.create_fetcher(
+            loader._dataset_kind, loader._dataset, loader._auto_collation, loader._collate_fn, loader._drop_last
+        )
+        # A worker has its own random numbers; the program's stay as they are.
+        numpy = sys.modules.get("numpy")
+        states = random.getstate(), numpy.random.get_state() if numpy is not None else None
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            batch = fetcher.fetch(index)
+        random.setstate(states[0])
+        if numpy is not None:
+            numpy.random.set_state(states[1])
+        return batch
+    except Exception as error:
+        facts.note_fault("a worker's batch", error)
+        return failure
+
+
+def offer_of(use: dict[str, Any]) -> list[dict[str, Any]]:
+    """An offer (see Session.offers) that leaves the tensor on the CPU, for the main process to move."""
+    from locus.fixing import rewriting
+    from locus.program import source
+
+    file = source.load(use["file"])
+    edit = rewriting.without_cuda(file, use["line"]) if file is not None else None
+    place = {"file": use["file"], "line": use["line"], "name": "", "expression": "", "device": ""}
+    return [{**place, "edits": {"stay_on_cpu": edit}}] if edit is not None else []
+
+
+def innermost(traceback: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """(the innermost line of the program's own code in a traceback's text, the library's line inside of it or None)."""
+    from locus.program import places
+
+    use, library = places.unknown_location(), None
+    for match in _FRAME.finditer(traceback):
+        place = {**places.unknown_location(), "file": match["file"], "line": int(match["line"]),
+                 "function": match["function"]}  # fmt: skip
+        place["text"] = linecache.getline(place["file"], place["line"]).rstrip("\n")
+        # A traceback tells no columns: the whole line, without its indentation.
+        place["column"] = len(place["text"]) - len(place["text"].lstrip())
+        place["end_line"], place["end_column"] = place["line"], len(place["text"])
+        if places.is_user_file(place["file"]):
+            use, library = place, None
+        else:
+            library = place
+    return use, library
+
+
+def make_case(traceback: str, step: int) -> dict[str, Any]:
+    """The CASE of a worker's traceback: the innermost line of the program's own code is the one to edit."""
+    use, library = innermost(traceback)
+    return {"kind": "fork", "op": "a worker", "overload": "", "error": _SENTENCE, "use": use, "library": library,
+            "stack": [use], "in_backward": False, "forward": None, "step": step, "caught_by": None, "device": "cuda:0",
+            "operands": []}  # fmt: skip

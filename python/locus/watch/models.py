@@ -1,0 +1,177 @@
+"""The models of a checked program: their modules and tensors, and where those are. Looked at a few times in a run and
+kept as plain data, for a model may be gone when the report is made.
+
+Only looks: runs none of the program's code, keeps no tensor and no module alive.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from locus.api import looking
+from locus.program import places, values
+from locus.watch import interruptions
+
+_MAX_MODELS = 8
+_MAX_ROWS = 1_500
+_MAX_DEPTH = 24
+_LOOKS_AT_FINDINGS = 3
+_LOOKS_AT_MOVES = 4
+_SHARE_OF_TIME = 0.03  # that looking for models may take of a run; those that are known are looked at all the same
+
+Row = dict[str, Any]
+
+
+class Models:
+    """What is known of the program's models so far."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
+        self._findings = self._moves = 0
+        self._stepped = False
+        self._began, self._spent = time.perf_counter(), 0.0
+
+    def at_step(self, *_: Any) -> None:
+        """After an optimizer's step; looks once, when the model has just been trained for the first time."""
+        if not self._stepped:
+            self._stepped = True
+            # Before Python 3.13 a frame that is asked for its variables keeps them alive.
+            self.look(places.user_frames(places.frames_here()) if sys.version_info >= (3, 13) else [])
+
+    def at_move(self, module: Any, device: str) -> None:
+        """After a module was moved: it may be gone before anything else happens that is worth a look."""
+        if self._moves < _LOOKS_AT_MOVES:
+            self._moves += 1
+            self._guarded(lambda: self._keep(module, "", set()))
+
+    def at_finding(self, frames: list[types.FrameType]) -> None:
+        """When a mistake was found: the frames have been searched for names already."""
+        if self._findings < _LOOKS_AT_FINDINGS:
+            self._findings += 1
+            self.look(frames)
+
+    def look(self, frames: list[types.FrameType]) -> None:
+        """Brings what is known up to date. Never fails: a model that can't be read is left out."""
+        began = time.perf_counter()
+        if self._seen and self._spent > _SHARE_OF_TIME * (began - self._began):
+            self._guarded(lambda: self._look([root for ref, _ in self._seen if (root := ref()) is not None], frames))
+        else:
+            self._guarded(lambda: self._look(_roots(), frames))
+        self._spent += time.perf_counter() - began
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The models for the report, the largest first."""
+        models = [model for _, model in self._seen]
+        models.sort(key=lambda model: len(model["rows"]) + model["more_rows"], reverse=True)
+        return models[:_MAX_MODELS]
+
+    def _guarded(self, look: Callable[[], None]) -> None:
+        try:
+            with torch._C.DisableTorchFunctionSubclass():
+                look()
+        except Exception as error:
+            from locus.blame import facts
+
+            interruptions.pass_on(error)
+            facts.note_fault("looking at models", error)
+
+    def _look(self, roots: list[Any], frames: list[types.FrameType]) -> None:
+        walked: set[int] = set()
+        for root in roots:
+            if id(root) not in walked:  # else it is part of a model in a way that PyTorch does not see
+                self._keep(root, _name(root, frames), walked)
+
+    def _keep(self, root: Any, name: str, walked: set[int]) -> None:
+        known = next((model for ref, model in self._seen if ref() is root), None)
+        name = name or (known or {}).get("name", "")
+        before = set(walked)
+        rows = _rows(root, name or type(root).__name__, "module", 0, True, walked)
+        if not rows:
+            return
+        # What was looked at alone is shown as the part that it is.
+        parts = walked - before
+        self._seen = [(ref, model) for ref, model in self._seen if ref() is root or id(ref()) not in parts]
+        listed, more = rows[:_MAX_ROWS], rows[_MAX_ROWS:]
+        model = {"name": name, "class": type(root).__name__, "rows": listed, "more_rows": len(more)}
+        if known is not None:
+            known.update(model)
+        elif len(self._seen) < 4 * _MAX_MODELS:
+            self._seen.append((weakref.ref(root), model))
+
+
+def _subclasses(kind: type) -> set[type]:
+    """A class and all that are made from it."""
+    found, stack = {kind}, [kind]
+    while stack:
+        new = [each for each in type.__subclasses__(stack.pop()) if each not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def _roots() -> list[Any]:
+    """The modules that are not part of another one, the largest first."""
+    kinds = _subclasses(torch.nn.Module)  # a look-up for each object is quicker than issubclass()
+    modules = [thing for thing in gc.get_objects() if type(thing) in kinds]
+    tables = {id(module): values.attributes(module) for module in modules}
+    children = {id(child) for table in tables.values() for child in (table.get("_modules") or {}).values()}
+    roots = [m for m in modules if id(m) not in children and not tables[id(m)].get("_is_replica")]
+    sizes: dict[int, int] = {}
+    for root in roots:
+        below, stack = {id(root)}, [root]
+        while stack and len(below) < 10_000:
+            for child in (values.attributes(stack.pop()).get("_modules") or {}).values():
+                if values.is_module(child) and id(child) not in below:
+                    below.add(id(child))
+                    stack.append(child)
+        sizes[id(root)] = len(below)
+    return sorted(roots, key=lambda root: sizes[id(root)], reverse=True)
+
+
+def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, walked: set[int]) -> list[Row]:
+    """The rows of a value and of what it holds; none where it holds no tensor."""
+    if values.is_tensor(value):
+        return _tensor_row(value, name, kind, depth, reached)
+    if depth > _MAX_DEPTH or id(value) in walked:
+        return []
+    if not values.is_module(value) and not isinstance(value, (dict, list, tuple)):
+        return []  # objects of the program's own are not part of a model's tree
+    walked.add(id(value))
+    rows: list[Row] = []
+    for inner_name, inner_kind, inner, inner_reached in looking.parts(value, kind, reached):
+        rows += _rows(inner, inner_name, inner_kind, depth + 1, inner_reached, walked)
+    return [_row(depth, name, "module", reached, {"class": type(value).__name__}), *rows] if rows else []
+
+
+def _row(depth: int, name: str, kind: str, reached: bool, more: Row) -> Row:
+    row = {"depth": depth, "name": name, "class": "", "kind": kind, "device": "", "shape": [], "dtype": "", "bytes": 0}
+    return {**row, "reached": reached, **more}
+
+
+def _tensor_row(tensor: Any, name: str, kind: str, depth: int, reached: bool) -> list[Row]:
+    try:
+        size = tensor.numel() * tensor.element_size()
+        more = {"device": str(tensor.device), "shape": list(tensor.shape), "bytes": size}
+        more["dtype"] = str(tensor.dtype).removeprefix("torch.")
+    except Exception:  # not made yet (lazy modules), or of a layout without sizes
+        return []
+    return [_row(depth, name, "parameter" if kind == "module" else kind, reached, more)]
+
+
+def _name(root: Any, frames: list[types.FrameType]) -> str:
+    """The name of a model in the program."""
+    main = sys.modules.get("__main__")
+    scopes = [frame.f_locals for frame in frames] + [vars(main) if main is not None else {}]
+    for scope in scopes:
+        for name, value in list(scope.items()):
+            if value is root and isinstance(name, str) and name != "self":
+                return name
+    return ""

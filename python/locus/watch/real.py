@@ -1,0 +1,98 @@
+"""A check on real CUDA devices: nothing is simulated, the same door watches every operator, and the program goes on.
+
+Also notes the waits that no operator shows: torch.cuda.synchronize() and the synchronize() of streams and events.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Any
+
+from locus.errors import UsageError
+
+_installed = False
+
+
+def need_devices(asked: str) -> None:
+    """A UsageError that names what asked for them where this machine has no CUDA device. Imports PyTorch."""
+    import torch
+
+    if not torch.cuda.is_available():
+        build = "is a CPU build" if torch.version.cuda is None else "sees no CUDA device"
+        raise UsageError(
+            f"{asked} needs a CUDA device, and PyTorch {torch.__version__} here {build}. "
+            "Leave it out to use simulated devices, or run it on a machine with a GPU."
+        )
+
+
+def start() -> Any:
+    """Makes this process's own devices the ones that are watched; the bridge."""
+    from locus._load import load_bridge
+    from locus.process.simulation import library_folders
+
+    bridge = load_bridge()
+    bridge.set_library_folders(library_folders())
+    bridge.use_real_devices()
+    _watch_waits(bridge)
+    _follow_copies(bridge)
+    return bridge
+
+
+def _watch_waits(bridge: Any) -> None:
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    import torch
+
+    _wrap(bridge, torch.cuda, "synchronize", "torch.cuda.synchronize", lambda *given, **named: _index(given, named))
+    for owner in (torch.cuda.Stream, torch.cuda.Event):
+        _wrap(bridge, owner, "synchronize", f"{owner.__name__}.synchronize", lambda one: _index((one.device,), {}))
+
+
+_LATE_COPIES = 3  # of each line
+_CYCLES = 4_000_000  # of the card: some two milliseconds
+
+
+def _follow_copies(bridge: Any) -> None:
+    """Copies to the host that nobody waits for: the card tells whether one is done when the host reads it. A small one
+    nearly always is, by luck, so the first ones of each line are held up."""
+    import torch
+
+    seen: dict[int, int] = {}
+
+    def follow(site: int, device: int) -> bool:
+        if torch.cuda.is_current_stream_capturing():
+            return False
+        seen[site] = seen.get(site, 0) + 1
+        if seen[site] <= _LATE_COPIES:
+            with torch.cuda.device(device):
+                torch.cuda._sleep(_CYCLES)
+        return True
+
+    bridge.set_copy_follower(follow)
+
+
+def _index(given: tuple[Any, ...], named: dict[str, Any]) -> int:
+    import torch
+
+    device = given[0] if given else named.get("device")
+    index = device if isinstance(device, int) else getattr(torch.device(device) if device else None, "index", None)
+    return torch.cuda.current_device() if index is None else index
+
+
+def _wrap(bridge: Any, owner: Any, name: str, what: str, device_of: Any) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def wait(*given: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        result = original(*given, **named)
+        try:
+            bridge.note_wait(device_of(*given, **named), what, time.perf_counter() - began)
+        except Exception:
+            pass  # the ledger lacks a line; the program is not told
+        return result
+
+    setattr(owner, name, wait)

@@ -1,0 +1,278 @@
+"""What the bridge asks when a rule is broken: facts are gathered, the engine decides, the policy in force says what
+becomes of it. Also puts in place, once a process, all that a watched program needs.
+"""
+
+from __future__ import annotations
+
+import _thread
+import functools
+import json
+import os
+import threading
+import warnings
+from typing import Any
+
+from locus._load import load_bridge
+from locus.after_import import after_import
+from locus.errors import PlacementWarning
+from locus.program import places, source
+
+RAISE, COLLECT, WARN, MOVE = range(4)
+"""The policies by the bridge's numbers."""
+
+CLOSED = -1
+"""The state of a thread that nobody watches: operators raise as PyTorch's own do."""
+
+offers: list[dict[str, Any]] | None = None
+"""Every edit that could be made, for who wants to try them; None: nobody does."""
+
+at_finding: Any = None
+"""Called with the program's own frames at each finding, where somebody wants to look around then."""
+
+_ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
+"""What host access raises without a check."""
+
+_MAX_OFFERS = 5_000
+_MAX_WARNED = 20_000
+
+_installed = False
+_threads_watched = False
+_warned: set[str] = set()
+
+
+def install() -> Any:
+    """The bridge, ready to report; the devices must be simulated already."""
+    global _installed
+    bridge = load_bridge()
+    bridge.set_reporter(report)
+    if not _installed:
+        _installed = True
+        from locus.blame import facts
+        from locus.watch import forked, gradients, host_access, replicas
+
+        facts.install_hooks()
+        watch_threads(bridge)
+        host_access.install(bridge)
+        gradients.install(bridge)
+        replicas.install(bridge)
+        forked.install(bridge)
+    return bridge
+
+
+def report(raw: dict[str, Any], frame: Any = None, thread: int = 0) -> tuple[bool, str, Any]:
+    """Called by the bridge for each distinct mistake, on a thread of Locus's own while the program's waits:
+    (the program wants the error, where the operands belong, what to call on the program's own thread or None).
+
+    `frame`: where that thread is; None on autograd's own threads, which have none.
+    """
+    import torch
+
+    # Where the program is being traced, what is read here is no part of its graph.
+    tracing = torch._C._get_tracing_state()
+    if tracing is not None:
+        torch._C._set_tracing_state(None)
+    try:
+        # Nor does a tensor of a class of the program's own get a say in how it is looked at.
+        with (
+            places.standing_at(frame, thread),
+            places.alone(raw.get("alone", False)),
+            source.at_one_moment(),
+            torch._C.DisableTorchFunctionSubclass(),
+        ):
+            return _report(raw, frame)
+    finally:
+        if tracing is not None:
+            torch._C._set_tracing_state(tracing)
+
+
+def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
+    from locus.blame import facts
+    from locus.process import children
+    from locus.watch import handlers
+
+    bridge = load_bridge()
+    policy = raw.get("policy", COLLECT)
+    wanted, caught_by = handlers.GO_ON, None
+    if policy == COLLECT and raw["kind"] != "read-too-early":  # PyTorch has no error for that one
+        wanted, caught_by = handlers.find_handler(frame, _ERRORS.get(raw["overload"], RuntimeError))
+    raw["caught_by"] = caught_by
+    try:
+        case = facts.build_case(raw)
+        if not case["use"]["line"]:
+            case["use"] = _poor_case(raw)["use"]
+        case["caught_by"] = caught_by
+        case["replica"] = places.in_replica(places.walk(frame))
+        _note_source(bridge, raw, case)
+    except BaseException as error:  # nothing that is meant for the program comes to this thread
+        facts.note_fault("the facts of a finding", error)
+        case = _poor_case(raw)
+    if wanted == handlers.RAISE:
+        return True, "", None  # the program means to catch it: no mistake of placement, a question it asks
+    if policy == MOVE:
+        return False, bridge.blame_device(json.dumps(case)), None
+    offer(case)
+    if at_finding is not None:
+        try:
+            at_finding(places.user_frames(places.frames_here()))
+        except BaseException as error:
+            facts.note_fault("a look around", error)
+    directory = os.getcwd() if policy == WARN else ""
+    try:
+        device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
+    except BaseException as error:
+        facts.note_fault("the words of a finding", error)
+        case = _poor_case(raw)
+        device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
+    children.note_change()
+    # The program's filters and its own showwarning() are for its own thread.
+    return False, device, functools.partial(_warn_all, told, case["use"]) if told else None
+
+
+def offer(case: dict[str, Any]) -> None:
+    """Keeps the edits of a case, where somebody wants to try them."""
+    if offers is not None and len(offers) < _MAX_OFFERS:
+        place = {"file": case["use"]["file"], "line": case["use"]["line"]}
+        keys = ("name", "expression", "device", "edits")
+        offers.extend({**place, **{key: o[key] for key in keys}} for o in case["operands"] if o.get("edits"))
+
+
+def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
+    """What the bridge itself knows of a mistake, for when all else has failed: a finding that says little is true."""
+    file, line, function = "", 0, ""
+    found = load_bridge().site_location(raw.get("site", 0))
+    if found:
+        file, line, function = found[0], found[1], found[5]
+    use = {**places.unknown_location(), "file": file, "line": line, "end_line": line, "function": function}
+    overload = str(raw.get("overload", ""))
+    return {
+        "kind": raw.get("kind", "operator"), "op": overload.partition("::")[2].partition(".")[0] or overload,
+        "overload": overload, "error": str(raw.get("error", "")), "use": use, "library": None, "stack": [use],
+        "in_backward": False, "forward": None, "step": int(raw.get("step", 0)), "caught_by": None,
+        "device": str(raw.get("device", "")),
+        "operands": [{"argument": str(operand.get("argument", "")), "odd": bool(operand.get("odd")), "rule": "same",
+                      "device": str(getattr(operand.get("tensor"), "device", "")), "name": "", "kind": "temporary"}
+                     for operand in raw.get("operands", [])],
+    }  # fmt: skip
+
+
+def add_case(case: dict[str, Any]) -> str:
+    """Keeps the findings of a case that Python itself has seen; the device where its operands belong."""
+    from locus.process import children
+
+    device, _ = load_bridge().add_case(json.dumps(case))
+    children.note_change()
+    return device
+
+
+def forget_warnings() -> None:
+    """What was warned about may be warned about again: another part of the program begins."""
+    _warned.clear()
+
+
+def _warn_all(told: list[tuple[str, str]], use: dict[str, Any]) -> None:
+    for cause, text in told:
+        _warn(cause, text, use)
+
+
+def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
+    """Once a cause, at the line where PyTorch would have raised; the program's own filters decide what becomes of it.
+
+    A warning that a filter makes an exception of is raised again the next time.
+    """
+    if cause in _warned:
+        return
+    warnings.warn_explicit(text.rstrip("\n"), PlacementWarning, use["file"] or "<unknown>", use["line"])
+    if len(_warned) < _MAX_WARNED:
+        _warned.add(cause)
+
+
+def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None:
+    """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
+    from locus.program import histories
+    from locus.watch import hooks
+
+    for operand, facts in zip(raw["operands"], case["operands"]):
+        if operand.get("tensor") is None:
+            continue
+        for step in bridge.origin_chain(operand["tensor"]):
+            if step["placement"] == "derived" or not step["site"]:
+                continue
+            if histories.is_received(step) and not hooks.batches_vary():
+                continue  # the parts of each batch are on several devices, and always on the same
+            made = bridge.made_at(step["site"])
+            if len(made) > 1:
+                facts["made_here"], facts["made_at"] = made, histories.site_location(step["site"])
+                break
+
+
+def watch_threads(bridge: Any) -> None:
+    """A Python thread has the policy of the one that started it; the work of a pool that of the one that handed it in.
+
+    The door is each thread's own: without this, what runs in a thread would pass unseen. Once a process.
+    """
+    global _threads_watched
+    if _threads_watched:
+        return
+    _threads_watched = True
+    start, bootstrap = threading.Thread.start, threading.Thread._bootstrap_inner
+
+    @functools.wraps(start)
+    def start_with_policy(self: threading.Thread) -> None:
+        self._locus_policy = bridge.policy_state()
+        start(self)
+
+    @functools.wraps(bootstrap)
+    def bootstrap_with_policy(self: threading.Thread) -> None:
+        bridge.set_policy_state(self.__dict__.pop("_locus_policy", CLOSED))
+        bootstrap(self)
+
+    threading.Thread.start, threading.Thread._bootstrap_inner = start_with_policy, bootstrap_with_policy
+    _watch_bare_threads(bridge)
+    after_import("torch.distributed.rpc.internal", functools.partial(_watch_remote_calls, bridge))
+
+    from concurrent.futures import thread as pools
+
+    item = getattr(pools, "_WorkItem", None)
+    if item is None:
+        return
+    make, run = item.__init__, item.run
+
+    @functools.wraps(make)
+    def make_with_policy(self: Any, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        self._locus_policy = bridge.policy_state()
+
+    @functools.wraps(run)
+    def run_with_policy(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = bridge.set_policy_state(getattr(self, "_locus_policy", CLOSED))
+        try:
+            return run(self, *arguments, **options)
+        finally:
+            bridge.set_policy_state(before)
+
+    item.__init__, item.run = make_with_policy, run_with_policy
+
+
+def _watch_bare_threads(bridge: Any) -> None:
+    """Those that a program starts below the module threading."""
+    start = _thread.start_new_thread
+
+    @functools.wraps(start)
+    def start_new_thread(function: Any, *rest: Any) -> Any:
+        return start(bridge.PolicyCall(function, bridge.policy_state()) if callable(function) else function, *rest)
+
+    _thread.start_new_thread = _thread.start_new = start_new_thread
+
+
+def _watch_remote_calls(bridge: Any) -> None:
+    """What another process asks for by torch.distributed.rpc runs in a thread of PyTorch's."""
+    from torch.distributed.rpc import internal
+
+    run = internal._run_function
+
+    @functools.wraps(run)
+    def run_seen(function: Any) -> Any:
+        bridge.see_thread()
+        return run(function)
+
+    internal._run_function = run_seen

@@ -1,0 +1,194 @@
+"""From an error that nobody caught to a finding: what PyTorch or a library said in its own words about where tensors
+are, at which line of the program, on which tensors.
+
+Says what is known and blames nobody where the tensors can't be read. Runs nothing of the program; the words of an error
+are asked for as Python itself asks for them.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+from typing import Any, NamedTuple
+
+from locus.program import places, source, values
+from locus.watch import error_chain, messages
+
+_MOST_OPERANDS = 12
+_MOST_WORDS = 300
+_TRACEBACK = "Traceback (most recent call last)"
+_OTHERS = (LookupError, AttributeError, ImportError, NameError, OSError, SyntaxError, UnicodeError, MemoryError)
+"""Errors that quote what the program has: a key, a path. They are never about devices."""
+
+
+class About(NamedTuple):
+    """A finding, or a case that the engine makes findings of. Holds nothing of the program."""
+
+    is_case: bool
+    data: dict[str, Any]
+
+    @property
+    def line(self) -> tuple[str, int]:
+        """The line of the program where the error came from."""
+        use = self.data["use"] if self.is_case else self.data["uses"][0]
+        return use["file"], use["line"]
+
+
+def about(error: BaseException) -> About | None:
+    """What there is to say about an error that nobody caught; None where no tensor's place is the matter."""
+    if not isinstance(error, Exception):
+        return None
+    for one in reversed(chain(error)):  # the first of them is what all the others pass on
+        text = "" if isinstance(one, _OTHERS) else _words(one)
+        said = messages.read(_spoken(text))
+        if said is not None:
+            return _described(said, text, one, error)
+    return None
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """An error and those behind it that it passes on: causes, members of a group, and what it was raised in place of.
+    One that was caught, and that another error only came after, is not among them."""
+
+    def behind(one: BaseException) -> list[object]:
+        passed_on: list[object] = [one.__cause__, *getattr(one, "exceptions", ())]
+        if one.__cause__ is None and one.__context__ is not None and not _is_done_with(one.__context__, one):
+            passed_on.append(one.__context__)
+        return passed_on
+
+    return error_chain.walk(error, behind)
+
+
+def _is_done_with(first: BaseException, then: BaseException) -> bool:
+    """Whether a handler caught the first error, and the other one came from something that it did afterwards."""
+    from locus.watch import explaining, handlers
+
+    caught, innermost = first.__traceback__, then.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if caught is None or innermost is None or innermost.tb_frame is caught.tb_frame:
+        return False  # raised in the handler itself: the same trouble in other words
+    at = explaining.FrameAt(caught.tb_frame, caught.tb_lasti, caught.tb_lineno)
+    return handlers.catches(at, type(first))
+
+
+def _words(error: BaseException) -> str:
+    """What an error says; "" where it can't say it."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _spoken(text: str) -> str:
+    """The sentences in a text that may hold a whole traceback: not the lines of source in it."""
+    if _TRACEBACK not in text:
+        return text
+    return "\n".join(line for line in text.splitlines() if not line.startswith((" ", "\t")))
+
+
+def _described(said: messages.Said, text: str, error: BaseException, last: BaseException) -> About:
+    """The best that can be said: a case for blame where the tensors can be read, else the words and the line."""
+    from locus.blame import facts
+    from locus.watch import explaining, forked
+
+    frames = explaining.traceback_frames(error) or explaining.traceback_frames(last)
+    is_told = _TRACEBACK in text  # by another process or thread; the frames here are those of who passes it on
+    try:
+        if said.kind == "fork":
+            case = forked.make_case(text, 0)
+            return About(True, case if case["use"]["line"] else explaining.forked_case(text, frames))
+        if not is_told and frames:
+            known = explaining.describe(said, text, frames)
+            if known is not None and _is_placed(About(*known)):
+                return About(*known)
+    except Exception as fault:
+        facts.note_fault("an error that nobody caught", fault)
+    return _plain(said, text, frames, is_told)
+
+
+def _is_placed(known: About) -> bool:
+    return bool(known.line[1])
+
+
+def _plain(said: messages.Said, text: str, frames: list[Any], is_told: bool) -> About:
+    """What was said, where, and which tensors the call had."""
+    from locus.blame import facts, findings
+    from locus.watch import explaining, forked
+
+    users = places.user_frames(frames)
+    use = places.frame_location(users[0]) if users else places.unknown_location()
+    library = places.frame_location(frames[0]) if frames and users and frames[0] is not users[0] else None
+    operands: list[dict[str, Any]] = []
+    op = ""
+    if is_told:
+        told, inside = forked.innermost(text)
+        use, library = (told, inside) if told["line"] else (use, library)
+    elif users:
+        try:
+            op = explaining.operator_at(users[0])
+            operands = _operands(users[0])
+        except Exception as fault:
+            facts.note_fault("the operands of an error", fault)
+    spoken = _spoken(text)
+    sentence = next((line for line in spoken.splitlines() if said.match[0].partition("\n")[0] in line), spoken)
+    sentence = re.sub(r"^[\w.]*(?:Error|Exception): ", "", " ".join(sentence.split()))
+    if len(sentence) > _MOST_WORDS:
+        sentence = sentence[: _MOST_WORDS - 1].rstrip() + "…"
+    found = findings.make("other", sentence, _why(library or use, operands), use, op=op, operands=operands)
+    if library is not None:
+        found["uses"][0]["library"] = library
+    return About(False, found)
+
+
+def _why(inside: dict[str, Any], operands: list[dict[str, Any]]) -> str:
+    who = _who(inside["file"])
+    why = f"{who} refused the call in words of its own, and nothing in the program catches the error"
+    places_of = [f"`{one['name']}` is on {one['device']}" for one in operands if one["name"]]
+    return f"{why}; {', '.join(places_of)}" if places_of else why
+
+
+def _who(file: str) -> str:
+    """Who raised an error in a line of this file: a package by its name. A call out of the program's own line went into
+    C++, and that is PyTorch's for all we know."""
+    kind = places.kind_of_file(file) if file else "torch"
+    if kind != "installed":
+        return "PyTorch"
+    parts = file.replace(os.sep, "/").split("/")
+    folders = [number for number, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
+    inside = parts[folders[-1] + 1 :] if folders else parts[-2:]
+    return inside[0].removesuffix(".py") if inside else "a library"
+
+
+def _operands(frame: Any) -> list[dict[str, Any]]:
+    """The tensors that the program's line hands to the call, as far as its text tells them."""
+    from locus.blame import findings
+    from locus.program import expressions
+
+    file = source.load(frame.f_code.co_filename)
+    node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
+    if file is None or node is None or isinstance(file.statement(node), ast.Raise):
+        return []
+    listed: dict[int, dict[str, Any]] = {}
+    for part in expressions.parts(node):
+        value = values.evaluate(part, frame)
+        for name, tensor in _tensors(file.flat(part), value):
+            if len(listed) < _MOST_OPERANDS:
+                with contextlib.suppress(Exception):  # a tensor subclass may refuse anything
+                    listed.setdefault(id(tensor), findings.operand(tensor, name, "variable", False))
+    return list(listed.values())
+
+
+def _tensors(name: str, value: Any) -> list[tuple[str, Any]]:
+    """The tensors in a value of the program, and what the program would call them."""
+    from locus.blame import findings
+
+    if values.is_tensor(value):
+        return [(name, value)]
+    if values.is_module(value):
+        return [(f"{name}.{inner}", tensor) for inner, tensor, _ in findings.named(value)]
+    if type(value) in (list, tuple):
+        return [found for number, item in enumerate(value) for found in _tensors(f"{name}[{number}]", item)]
+    return []
