@@ -6,6 +6,7 @@
 
 #include "locus/bridge/carrier.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/ranks.h"
 
 namespace locus::bridge {
 
@@ -13,18 +14,17 @@ namespace py = pybind11;
 
 namespace {
 
-py::dict facts_of(Carrier& group, const Collective& call, uint64_t sequence) {
-  py::dict facts;
-  facts["group"] = group.getGroupUid(), facts["rank"] = group.getRank(), facts["size"] = group.getSize();
-  facts["backend"] = group.getBackendName(), facts["name"] = call.name, facts["sequence"] = sequence;
-  facts["elements"] = call.elements, facts["root"] = call.root, facts["reduction"] = call.reduction,
-  facts["tag"] = call.tag;
-  facts["dtype"] = call.tensor.defined() ? c10::toString(call.tensor.scalar_type()) : "";
-  py::tuple shape(call.tensor.defined() ? call.tensor.dim() : 0);
-  for (size_t i = 0; i < shape.size(); ++i) shape[i] = call.tensor.size(static_cast<int64_t>(i));
-  facts["shape"] = shape;
-  facts["device"] = call.tensor.defined() ? call.tensor.device().str() : "";
-  return facts;
+RankCall rank_call(Carrier& group, const Collective& collective, uint64_t sequence) {
+  RankCall heard;
+  engine::ranks::Call& call = heard.call;
+  call.group = group.getGroupUid(), call.number = sequence, call.name = collective.name;
+  call.elements = collective.elements, call.root = collective.root, call.reduction = collective.reduction;
+  if (collective.tensor.defined()) {
+    call.dtype = c10::toString(collective.tensor.scalar_type());
+    call.shape = collective.tensor.sizes().vec();
+  }
+  heard.size = group.getSize(), heard.tag = collective.tag;
+  return heard;
 }
 
 /// Python hears of every collective from here on; None: no longer. Faults of the listener are its own to catch.
@@ -36,7 +36,7 @@ void listen(const py::object& on_call, const py::object& on_sharing) {
       [call](Carrier& group, const Collective& collective, uint64_t sequence) {
         py::gil_scoped_acquire gil;
         try {
-          (*call)(c10::intrusive_ptr<Carrier>::reclaim_copy(&group), facts_of(group, collective, sequence));
+          (*call)(c10::intrusive_ptr<Carrier>::reclaim_copy(&group), rank_call(group, collective, sequence));
         } catch (const py::error_already_set& error) {
           // A thread of autograd's may carry it on: nothing of Python in it.
           throw std::runtime_error(py::str(error.value()).cast<std::string>());

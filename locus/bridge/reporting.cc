@@ -9,6 +9,7 @@
 #include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/reporting.h"
 #include "locus/engine/adoption.h"
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
@@ -135,6 +136,8 @@ py::tuple judge_report(const std::string& json, bool all_fixed) {
 }
 
 }  // namespace
+
+void keep_finding(engine::Finding finding) { log().add(std::move(finding)); }
 
 void define_reporting(py::module_& m) {
   m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0, py::arg("directory") = "");

@@ -120,6 +120,28 @@ def test_a_rank_that_dies_or_stops_is_named(program, tmp_path, act, word):
     assert outcome["seconds"] < 20
 
 
+RING = """
+import os, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+groups = [dist.new_group([a, (a + 1) % 3]) for a in range(3)]
+value = torch.ones(1, device="cuda")
+dist.all_reduce(value, group=groups[rank])
+dist.all_reduce(value, group=groups[rank - 1])
+"""
+
+
+def test_a_ring_of_groups_of_which_no_rank_knows_all_is_found(program, tmp_path):
+    path = tmp_path / "ring.py"
+    path.write_text(RING)
+    outcome, _ = check(program, tmp_path, path, ranks=3)
+    (finding,) = outcome["report"]["findings"]
+    assert finding["reason"] == "ranks-part-ways" and finding["ranks"] == [0, 1, 2], outcome["text"]
+    assert "wait for each other" in finding["message"] and finding["uses"][0]["line"] == 8, finding
+    assert outcome["seconds"] < 20
+
+
 def test_the_losses_are_those_of_gloo_on_the_cpu(program, tmp_path):
     path = PROGRAMS / "correct" / "training.py"
     printed = []

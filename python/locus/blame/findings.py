@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from locus.program import places
+
+if TYPE_CHECKING:
+    import torch
 
 Location = dict[str, Any]
 
@@ -51,7 +54,7 @@ def make(
     }
 
 
-def operand(tensor: Any, name: str, kind: str, culprit: bool, expected: str = "") -> dict[str, Any]:
+def operand(tensor: Any, name: str, kind: str, culprit: bool = True) -> dict[str, Any]:
     """One tensor of a finding, with where it came from."""
     from locus.program import histories
 
@@ -66,10 +69,21 @@ def operand(tensor: Any, name: str, kind: str, culprit: bool, expected: str = ""
     }  # fmt: skip
 
 
-def named(module: Any) -> list[tuple[str, Any, str]]:
-    """(name, tensor, kind) of everything that a move of a module would move."""
-    parameters = [(name, tensor, "parameter") for name, tensor in module.named_parameters()]
-    return parameters + [(name, tensor, "buffer") for name, tensor in module.named_buffers()]
+class Named(NamedTuple):
+    """A tensor of a module."""
+
+    name: str
+    tensor: torch.Tensor
+    kind: Literal["parameter", "buffer"]
+
+    def operand(self) -> dict[str, Any]:
+        return operand(self.tensor, self.name, self.kind)
+
+
+def named(module: torch.nn.Module) -> list[Named]:
+    """Everything that a move of a module would move."""
+    parameters = [Named(name, tensor, "parameter") for name, tensor in module.named_parameters()]
+    return parameters + [Named(name, tensor, "buffer") for name, tensor in module.named_buffers()]
 
 
 def culprit_of(facts: dict[str, Any], expected: str = "") -> dict[str, Any]:

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from locus.program import places, source
+from locus.program.places import Location
 
-Location = dict[str, Any]
+if TYPE_CHECKING:
+    import torch
+
+Fix = dict[str, object]
 _WAYS_OUT = (ast.Return, ast.Continue, ast.Break)
 
 
-def _owner(module: Any, name: str) -> tuple[Any, str]:
+@dataclasses.dataclass
+class Branch:
+    """The `if` on which every use of a part in forward() depends."""
+
+    at: Location
+    condition: str
+    leaves: bool
+    """It stands before the use, with a way out; else it stands around it."""
+
+
+def _owner(module: nn.Module, name: str) -> tuple[nn.Module, str]:
     """The innermost module with a class of the program's own on the way to a parameter, and the attribute it uses."""
     parts = name.split(".")
     best, attribute, current = module, parts[0], module
-    for number, part in enumerate(parts[:-1]):
-        current = getattr(current, part, None)
-        if current is None:
+    for part, next_part in itertools.pairwise(parts):
+        inner = getattr(current, part, None)
+        if inner is None:
             break
+        current = inner
         if _file_of(type(current)):
-            best, attribute = current, parts[number + 1]
+            best, attribute = current, next_part
     return best, attribute
 
 
@@ -59,7 +76,7 @@ def _uses(scope: ast.AST, attribute: str) -> list[ast.Attribute]:
     ]  # fmt: skip
 
 
-def definition(module: Any, name: str) -> Location:
+def definition(module: nn.Module, name: str) -> Location:
     """Where the program makes the part of a module that holds a parameter."""
     try:
         owner, attribute = _owner(module, name)
@@ -75,16 +92,16 @@ def definition(module: Any, name: str) -> Location:
     return places.unknown_location()
 
 
-def branch(module: Any, name: str) -> Location | None:
-    """The `if` on which every use of a parameter's part in forward() depends: around it, or before it with a way out
-    ("how": "under" or "after"); None where there is a use without one.
+def branch(module: nn.Module, name: str) -> Branch | None:
+    """The `if` on which every use of a parameter's part in forward() depends: around it, or before it with a way out;
+    None where there is a use without one.
     """
     try:
         owner, attribute = _owner(module, name)
         file, scope = _method(type(owner), "forward")
         if file is None or scope is None:
             return None
-        found: list[tuple[ast.If | ast.IfExp, str]] = []
+        found: list[tuple[ast.If | ast.IfExp, bool]] = []
         for use in _uses(scope, attribute):
             decides = _decides(file, use)
             if decides is None:
@@ -92,17 +109,16 @@ def branch(module: Any, name: str) -> Location | None:
             found.append(decides)
         if not found or any(each[0] is not found[0][0] for each in found):
             return None  # no use, or several conditions: which one it was is not known
-        node, how = found[0]
+        node, leaves = found[0]
         place = _place(file, node, f"{type(owner).__name__}.forward")
         place["end_line"], place["end_column"] = node.lineno, len(file.line(node.lineno))
-        place["condition"], place["how"] = f"if {file.flat(node.test)}", how
-        return place
+        return Branch(place, f"if {file.flat(node.test)}", leaves)
     except Exception:
         return None
 
 
-def _decides(file: source.Source, use: ast.AST) -> tuple[ast.If | ast.IfExp, str] | None:
-    """The nearest `if` that decides whether a place is reached."""
+def _decides(file: source.Source, use: ast.AST) -> tuple[ast.If | ast.IfExp, bool] | None:
+    """The nearest `if` that decides whether a place is reached, and whether by a way out before it."""
     inner = use
     for node in file.ancestors(use):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not isinstance(inner, ast.stmt):
@@ -111,16 +127,16 @@ def _decides(file: source.Source, use: ast.AST) -> tuple[ast.If | ast.IfExp, str
             if isinstance(block, list) and inner in block:
                 for before in reversed(block[: block.index(inner)]):
                     if isinstance(before, ast.If) and isinstance(before.body[-1], _WAYS_OUT):
-                        return before, "after"
+                        return before, True
         if isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test:
-            return node, "under"
+            return node, False
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return None
         inner = node
     return None
 
 
-def is_used(module: Any, name: str) -> Location | None:
+def is_used(module: nn.Module, name: str) -> Location | None:
     """Where forward() names the part that holds a parameter, for a part that is no container of others."""
     try:
         owner, attribute = _owner(module, name)
@@ -134,7 +150,7 @@ def is_used(module: Any, name: str) -> Location | None:
         return None
 
 
-def calls(module: Any, function: str, **given: Any) -> Location | None:
+def calls(module: nn.Module, function: str, **given: object) -> Location | None:
     """A call of a function of that name, with those constant keyword arguments, in forward() of a module's parts."""
     try:
         for part in module.modules():
@@ -155,7 +171,7 @@ def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def with_argument(place: Location | None, argument: str) -> dict[str, Any] | None:
+def with_argument(place: Location | None, argument: str) -> Fix | None:
     """The edit that gives the call at a place one more keyword argument, or another value of it."""
     try:
         file = source.load(place["file"]) if place else None
@@ -186,7 +202,7 @@ def _fits(place: Location, file: source.Source, node: ast.Call) -> bool:
     return place["column"] in (column, 0) or place["column"] == column
 
 
-def made_on_device(tensor: Any, device: str) -> dict[str, Any] | None:
+def made_on_device(tensor: torch.Tensor, device: str) -> Fix | None:
     """The edit that makes a tensor on the rank's device in the first place."""
     from locus.blame import givers
     from locus.fixing import device_text, rewriting

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING
+
+from locus import scratch
+from locus.process import runner
+from locus.program import source
+
+if TYPE_CHECKING:
+    from locus.process.session import Session
 
 _rank: int | None = None
 _world = _times = 0
-_session: Any = None
+_session: Session | None = None
 
 
 def rank() -> int | None:
@@ -25,7 +33,7 @@ def world() -> int:
     return _world
 
 
-def sign(report: dict[str, Any]) -> None:
+def sign(report: dict[str, object]) -> None:
     """Puts this process's rank under its findings."""
     report["program"]["ranks"] = _world
     number = rank()
@@ -44,23 +52,41 @@ def leave_word(path: str) -> None:
         reduction.leave_word(path, number)
 
 
-def judge(session: Any, folder: str, codes: dict[int, int] | None = None) -> None:
+def judge(session: Session, folder: str, codes: dict[int, int] | None = None) -> None:
     """What only somebody who has seen all ranks can say; before their reports are taken in."""
-    from locus.ranks import parting, together
+    known = session.safely("the reports of the ranks", _tidy, session, folder) or set()
+    if not session.bridge.explains_the_rest({*known, *session.reasons()}):
+        fates = {
+            rank: (code, runner.End.by_signal(-code).by if code < 0 else "") for rank, code in (codes or {}).items()
+        }
+        session.safely("judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text)
 
-    known = session.safely("the reports of the ranks", together.tidy, folder) or set()
-    if not together.explains_the_rest({*known, *session.reasons()}):
-        session.safely("judging the ranks", parting.judge, session, folder, codes)
+
+def _tidy(session: Session, folder: str) -> set[str]:
+    """Goes over the reports in a check's folder, before they become one; the reasons that are left."""
+    reports, passes = _read(folder, ".json"), _read(folder, ".passes")
+    changed, reasons = session.bridge.tidy_ranks(reports, passes)
+    for name, report in changed.items():
+        scratch.write(os.path.join(folder, f"{name}.json"), report)
+    return reasons
 
 
-def joined(session: Any, folder: str) -> bool:
+def _read(folder: str, ending: str) -> dict[str, bytes]:
+    """The files of a folder with that ending, by name."""
+    found = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if name.endswith(ending):
+            with contextlib.suppress(OSError):
+                found[name.removesuffix(ending)] = scratch.read(os.path.join(folder, name))
+    return found
+
+
+def joined(session: Session, folder: str) -> bool:
     """Whether any rank has made a process group."""
-    from locus.ranks import flight
-
-    return bool(session.so_far()["program"]["ranks"] or flight.jobs(folder))
+    return bool(session.so_far()["program"]["ranks"] or session.bridge.have_met(folder))
 
 
-def install(session: Any) -> None:
+def install(session: Session) -> None:
     """Looks at torch.distributed, where PyTorch has it. Once a process."""
     global _session
     import torch
@@ -82,7 +108,7 @@ def install(session: Any) -> None:
     original = c10d._update_default_pg  # every way of making the first group ends there
 
     @functools.wraps(original)
-    def update_default_pg(group: Any) -> None:
+    def update_default_pg(group: object) -> None:
         original(group)
         if group is not None:
             session.safely("joining a group", _joined)
@@ -96,9 +122,9 @@ def _joined() -> None:
 
     _rank, _world, _times = dist.get_rank(), dist.get_world_size(), _times + 1
     if _session is not None:
-        from locus.ranks import parting
+        from locus.ranks import listener
 
-        parting.install(_session, _job())
+        listener.install(_session, _job(), _rank, _world)
 
 
 def _job() -> str:

@@ -6,14 +6,26 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 from locus import ranks
 from locus.blame import findings, module_sources
+from locus.blame.findings import Named
 from locus.program import identity, places
+from locus.program.places import Location
+from locus.ranks import seen
+from locus.ranks.seen import Facts
 from locus.watch import handlers, hooks
+
+if TYPE_CHECKING:
+    from locus.process.session import Session
+
+Result = TypeVar("Result")
+Copies = list[tuple[torch.Tensor, torch.Tensor]]
 
 _COLLECTIVES = (
     "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "reduce_scatter",
@@ -21,12 +33,12 @@ _COLLECTIVES = (
     "recv", "isend", "irecv", "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 
-_wrapped: identity.ByIdentity[tuple[str, dict[str, Any]]] = identity.ByIdentity()
-_moved: identity.ByIdentity[dict[str, Any]] = identity.ByIdentity()
+_wrapped: identity.ByIdentity[tuple[str, Location]] = identity.ByIdentity()
+_moved: identity.ByIdentity[Location] = identity.ByIdentity()
 _stepped: identity.ByIdentity[bool] = identity.ByIdentity()
 
 
-def install(session: Any) -> None:
+def install(session: Session) -> None:
     """Looks at collectives, loads, moves and optimizers."""
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
@@ -43,42 +55,43 @@ def install(session: Any) -> None:
     register_optimizer_step_post_hook(lambda optimizer, *_: session.safely("a step", _after_step, session, optimizer))
 
 
-def install_replicas(session: Any) -> None:
+def install_replicas(session: Session) -> None:
     """Looks at what DataParallel refuses: a module in pieces. One elsewhere as a whole: locus.watch.replicas."""
     wrapper = torch.nn.DataParallel
     forward = wrapper.forward
 
     @functools.wraps(forward)
-    def noted_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        session.safely("DataParallel", _mend_replicas, session, self)
+    def noted_forward(self: torch.nn.DataParallel, *args: object, **kwargs: object) -> object:
+        session.safely("DataParallel", _gather_parts, session, self)
         return forward(self, *args, **kwargs)
 
     wrapper.forward = noted_forward
 
 
-def _mend_replicas(session: Any, wrapped: Any) -> None:
+def _gather_parts(session: Session, wrapped: torch.nn.DataParallel) -> None:
     """A finding about parts that are not on the first device, where the rest is; then they are brought there."""
     if not wrapped.device_ids:
         return
     home = torch.device("cuda", wrapped.device_ids[0])
     named = findings.named(wrapped.module)
-    left = [entry for entry in named if entry[1].device != home]
+    left = [each for each in named if each.tensor.device != home]
     if not left or len(left) == len(named) or handlers.find_handler(None, RuntimeError)[0] == handlers.RAISE:
         return
     _report_scattered(session, wrapped.module, left, home, findings.here(4), "DataParallel")
     _bring(wrapped.module, home)
 
 
-def _checked(session: Any, name: str, original: Any) -> Any:
+def _checked(session: Session, name: str, original: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(original)
-    def collective(*args: Any, **kwargs: Any) -> Any:
+    def collective(*args: object, **kwargs: object) -> Result:
         plan = session.safely("a collective", _plan, session, name, args, kwargs)
         if plan is None:
             return original(*args, **kwargs)
         args, kwargs, copies = plan
         work = original(*args, **kwargs)
-        if work is not None and hasattr(work, "wait"):
-            work.wait()
+        wait = getattr(work, "wait", None)
+        if wait is not None:
+            wait()
         for host, device in copies:
             host.copy_(device)
         return work
@@ -86,7 +99,9 @@ def _checked(session: Any, name: str, original: Any) -> Any:
     return collective
 
 
-def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _plan(
+    session: Session, name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object], Copies] | None:
     """None for a call that NCCL takes; else the call with CPU tensors moved, after a finding."""
     tensors = [t for value in (*args, *kwargs.values()) for t in _flat(value) if t.device.type == "cpu"]
     if not tensors or not _is_nccl_only(_group(args, kwargs)):
@@ -96,19 +111,13 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
         return None
     device = torch.device("cuda", torch.cuda.current_device())
     use = findings.here(3)
-    expression = _expression(use, tensors[0])
-    facts = findings.operand(tensors[0], expression, "variable", True)
+    operand = findings.operand(tensors[0], _expression(use, tensors[0]), "variable")
     fix = session.safely("an edit", module_sources.made_on_device, tensors[0], str(device))
-    session.add_finding(findings.make(
-        "cpu-collective", f"{name}() of an NCCL group got a tensor on the CPU",
-        f"`{expression or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only",
-        use, op=name, operands=[facts], culprit=findings.culprit_of(facts, str(device)), fixes=[fix],
-        notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"],
-        step=session.bridge.steps(),
-    ))  # fmt: skip
-    copies: list[tuple[Any, Any]] = []
+    fixes = [fix] if fix else []
+    seen.report(session, Facts("cpu-tensor", use, op=name, operands=[operand], fixes=fixes, expected=str(device)))
+    copies: Copies = []
 
-    def moved(value: Any) -> Any:
+    def moved(value: object) -> object:
         if isinstance(value, torch.Tensor) and value.device.type == "cpu":
             copies.append((value, value.detach().to(device)))
             return copies[-1][1]
@@ -117,19 +126,19 @@ def _plan(session: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     return tuple(moved(value) for value in args), {key: moved(value) for key, value in kwargs.items()}, copies
 
 
-def _flat(value: Any) -> list[Any]:
+def _flat(value: object) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     return [t for item in value for t in _flat(item)] if isinstance(value, (list, tuple)) else []
 
 
-def _group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _group(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
     """The group of a call, by position or by name; None: the default one."""
     kind = torch.distributed.ProcessGroup
     return kwargs.get("group") or next((value for value in args if isinstance(value, kind)), None)
 
 
-def _is_nccl_only(group: Any) -> bool:
+def _is_nccl_only(group: object) -> bool:
     import torch.distributed as dist
 
     if not dist.is_initialized():
@@ -141,30 +150,23 @@ def _is_nccl_only(group: Any) -> bool:
     return types == {"cuda"} and dist.get_backend(group) == "nccl"
 
 
-def _expression(use: dict[str, Any], tensor: Any) -> str:
+def _expression(use: Location, tensor: torch.Tensor) -> str:
     """What the program calls a tensor at a line: a variable of that frame."""
-    import sys
-
     for frame in places.walk(sys._getframe(1)):
         if frame.f_code.co_filename == use["file"]:
             return next((name for name, value in frame.f_locals.items() if value is tensor), "")
     return ""
 
 
-def report_sharing(session: Any, device: str, sharing: list[int]) -> None:
+def report_sharing(session: Session, device: str, sharing: list[int]) -> None:
     """Ranks of one group on one device."""
     use = findings.here(4)
     moves = sorted(entry for entry in hooks.all_moves() if entry[1] == device)
     cause = places.location(*moves[0][2]) if moves and moves[0][2] else use
-    names = ", ".join(str(number) for number in sharing)
     variable = "LOCAL_RANK" if "LOCAL_RANK" in os.environ else "the rank"
-    session.add_finding(findings.make(
-        "shared-device", f"ranks {names} of one group all use {device}; NCCL wants a device for each rank",
-        f'"cuda" is {device} in every process until torch.cuda.set_device() chooses another; {variable} is not used '
-        f'for it',
-        use, cause, op="collective", ranks=sharing,
-        notes=['call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is put on a device'],
-    ))  # fmt: skip
+    seen.report(
+        session, Facts("shared-device", use, cause, "collective", ranks=sharing, device=device, subject=variable)
+    )
 
 
 def _own_device() -> int:
@@ -174,7 +176,7 @@ def _own_device() -> int:
     return current if current else int(local) if local.isdecimal() else (ranks.rank() or 0)
 
 
-def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _after_load(session: Session, result: object, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """A checkpoint without map_location lands where it was saved: on every rank the same."""
     number = ranks.rank()
     count = max(ranks.world(), int(os.environ.get("WORLD_SIZE", "0") or 0))
@@ -193,80 +195,66 @@ def _after_load(session: Any, result: Any, args: tuple[Any, ...], kwargs: dict[s
     name = os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "the checkpoint"
     fix = module_sources.with_argument(use, f'map_location="cuda:{own}"')
     if fix:
-        fix["new"] = fix["new"].replace(f'"cuda:{own}"', 'f"cuda:{torch.cuda.current_device()}"')
-    session.add_finding(findings.make(
-        "shared-checkpoint", f"every rank loads {name} onto {device}",
-        f"torch.load() without map_location puts {len(strangers)} tensors back on {device}, where they were saved; "
-        f"this rank's device is cuda:{own}",
-        use, op="load",
-        fixes=[fix], step=session.bridge.steps(),
+        fix["new"] = str(fix["new"]).replace(f'"cuda:{own}"', 'f"cuda:{torch.cuda.current_device()}"')
+    seen.report(session, Facts(
+        "shared-checkpoint", use, op="load", fixes=[fix] if fix else [], subject=name, device=device,
+        expected=f"cuda:{own}", count=len(strangers),
     ))  # fmt: skip
 
 
-def before_wrapping(session: Any, module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+def before_wrapping(session: Session, module: torch.nn.Module, kwargs: dict[str, object]) -> dict[str, object]:
     """A module is about to become a DistributedDataParallel: is it in one place, and in the place that is named?"""
     use = findings.here(4)
     named = findings.named(module)
-    cuda = [t.device for _, t, _ in named if t.device.type == "cuda"]
-    left = [(n, t, kind) for n, t, kind in named if t.device.type == "cpu"]
-    group = kwargs.get("process_group")
+    cuda = [each.tensor.device for each in named if each.tensor.device.type == "cuda"]
+    left = [each for each in named if each.tensor.device.type == "cpu"]
+    group, wrapper, kind = kwargs.get("process_group"), "DistributedDataParallel", type(module).__name__
     if cuda and left and _is_nccl_only(group):
         home = max(set(cuda), key=cuda.count)
-        _report_scattered(session, module, left, home, use, "DistributedDataParallel")
+        _report_scattered(session, module, left, home, use, wrapper)
         _bring(module, home)
     elif left and not cuda and _is_nccl_only(group):
-        name, tensor, kind = left[0]
-        facts = findings.operand(tensor, name, kind, True)
-        session.add_finding(findings.make(
-            "cpu-collective", f"DistributedDataParallel over an NCCL group was given {type(module).__name__}, which "
-            f"is on the CPU",
-            f"`{name}` and the rest of {type(module).__name__} were never moved to the rank's device", use,
-            op="DistributedDataParallel", operands=[facts], culprit=findings.culprit_of(facts, f"cuda:{_own_device()}"),
-            notes=["move the module to the rank's device before it is wrapped"],
+        seen.report(session, Facts(
+            "cpu-module", use, op=wrapper, operands=[left[0].operand()], subject=kind, names=[left[0].name],
+            expected=f"cuda:{_own_device()}",
         ))  # fmt: skip
-    given = kwargs.get("device_ids")
-    if given and len(set(cuda)) == 1 and not left:
-        index = given[0].index if isinstance(given[0], torch.device) else given[0]
-        if isinstance(index, int) and index != cuda[0].index:
-            name, tensor, kind = named[0]
-            facts = findings.operand(tensor, name, kind, True)
-            session.add_finding(findings.make(
-                "device-ids", f"device_ids names cuda:{index}, but {type(module).__name__} is on {cuda[0]}",
-                f"inputs would be moved to cuda:{index}; the parameters, `{name}` among them, are on {cuda[0]}", use,
-                op="DistributedDataParallel", operands=[facts], culprit=findings.culprit_of(facts, f"cuda:{index}"),
-                notes=[f"move the module to cuda:{index} before wrapping, or give device_ids=[{cuda[0].index}]"],
-            ))  # fmt: skip
-            kwargs = {**kwargs, "device_ids": [cuda[0].index]}
-            if kwargs.get("output_device") is not None:
-                kwargs["output_device"] = cuda[0].index
+    index = _first_index(kwargs.get("device_ids"))
+    if index is not None and len(set(cuda)) == 1 and not left and index != cuda[0].index:
+        seen.report(session, Facts(
+            "device-ids", use, op=wrapper, operands=[named[0].operand()], subject=kind, names=[named[0].name],
+            device=str(cuda[0]), expected=f"cuda:{index}",
+        ))  # fmt: skip
+        kwargs = {**kwargs, "device_ids": [cuda[0].index]}
+        if kwargs.get("output_device") is not None:
+            kwargs["output_device"] = cuda[0].index
     return kwargs
 
 
-def after_wrapping(wrapped: Any, place: dict[str, Any]) -> None:
+def _first_index(device_ids: object) -> int | None:
+    """The number of the first of `device_ids`, where there is one."""
+    first = device_ids[0] if isinstance(device_ids, (list, tuple)) and device_ids else None
+    index = first.index if isinstance(first, torch.device) else first
+    return index if isinstance(index, int) else None
+
+
+def after_wrapping(wrapped: torch.nn.parallel.DistributedDataParallel, place: Location) -> None:
     """Remembers where a module was when it was wrapped."""
     first = next(iter(wrapped.module.parameters()), None)
     if first is not None:
         _wrapped[wrapped] = (str(first.device), place)
 
 
-def _report_scattered(session: Any, module: Any, left: list[Any], home: Any, use: Any, wrapper: str) -> None:
-    names = [name for name, _, _ in left]
-    name, tensor, kind = left[0]
-    facts = [findings.operand(t, n, k, True) for n, t, k in left[:4]]
-    plural = "s" if len(left) > 1 else ""
-    where = "the CPU" if tensor.device.type == "cpu" else str(tensor.device)
-    session.add_finding(findings.make(
-        "scattered-module", f"{wrapper} was given {type(module).__name__} with {len(left)} {kind}{plural} on {where} "
-        f"and the rest on {home}",
-        f"{findings.listed(names)} {'were' if plural else 'was'} left on {where}; the module must be on {home} as a "
-        f"whole", use,
-        module_sources.definition(module, name), op=wrapper, operands=facts,
-        culprit=findings.culprit_of(facts[0], str(home)),
-        notes=[f"move the whole module right before it is wrapped: model.to({str(home)!r})"],
+def _report_scattered(
+    session: Session, module: torch.nn.Module, left: list[Named], home: torch.device, use: Location, wrapper: str
+) -> None:
+    seen.report(session, Facts(
+        "scattered-module", use, module_sources.definition(module, left[0].name), wrapper, wrapper=wrapper,
+        operands=[each.operand() for each in left[:4]], subject=type(module).__name__,
+        names=[each.name for each in left], device=str(left[0].tensor.device), expected=str(home),
     ))  # fmt: skip
 
 
-def _bring(module: Any, home: Any) -> None:
+def _bring(module: torch.nn.Module, home: torch.device) -> None:
     """Goes on as if nothing had been left elsewhere."""
     for part in module.modules():
         for table in (part._parameters, part._buffers):
@@ -275,14 +263,14 @@ def _bring(module: Any, home: Any) -> None:
                     tensor.data = tensor.data.to(home)
 
 
-def _after_move(session: Any, module: Any, device: str) -> None:
+def _after_move(session: Session, module: torch.nn.Module, device: str) -> None:
     """Remembers that a wrapped module was moved: harmless, to save it for one, until it is used again."""
     for wrapped, (home, _) in list(_wrapped.items()):
         if device != home and (module is wrapped or any(part is module for part in wrapped.modules())):
             _moved[wrapped] = findings.here(5)
 
 
-def before_forward(session: Any, wrapped: Any) -> None:
+def before_forward(session: Session, wrapped: torch.nn.parallel.DistributedDataParallel) -> None:
     """A wrapped module that was moved elsewhere has left its buckets behind."""
     if wrapped not in _moved or not torch.is_grad_enabled():
         return
@@ -290,21 +278,16 @@ def before_forward(session: Any, wrapped: Any) -> None:
     home, place = _wrapped[wrapped]
     device = str(next(wrapped.module.parameters()).device)
     if device != home:
-        session.add_finding(findings.make(
-            "moved-after-wrapping", f"{type(wrapped.module).__name__} was moved to {device} after it was wrapped on "
-            f"{home}",
-            f"DistributedDataParallel was made at {os.path.basename(place['file'])}:{place['line']}, with its buckets "
-            f"on {home}; "
-            f"the parameters were moved to {device} at {os.path.basename(cause['file'])}:{cause['line']}",
-            findings.here(4), cause, op="forward",
-            notes=["move first, then wrap"],
+        seen.report(session, Facts(
+            "moved-after-wrapping", findings.here(4), cause, "forward", subject=type(wrapped.module).__name__,
+            device=device, expected=home, made=place,
         ))  # fmt: skip
         _wrapped[wrapped] = (device, place)  # said once
         if wrapped.device_ids and device != "cpu":  # and on with it: the inputs follow the module
             wrapped.device_ids = [torch.device(device).index]
 
 
-def _after_step(session: Any, optimizer: Any) -> None:
+def _after_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
     """An optimizer none of whose parameters has a gradient, while a model's have, holds old parameters."""
     if optimizer in _stepped:
         return
@@ -321,12 +304,8 @@ def _after_step(session: Any, optimizer: Any) -> None:
         if sorted(tuple(p.shape) for p in theirs) != shapes or hooks.is_optimized(theirs):
             continue
         made = hooks.optimizer_place(optimizer)
-        session.add_finding(findings.make(
-            "optimizer-before", f"{type(optimizer).__name__} stepped, but none of its parameters has a gradient",
-            f"none of its parameters is one of {type(module).__name__}'s, whose gradients no optimizer uses: it was "
-            f"made before the "
-            "model was copied, wrapped or sharded, and nothing is trained",
-            findings.here(5), made, op="step",
-            notes=["make the optimizer after the model is moved, wrapped or sharded"],
+        seen.report(session, Facts(
+            "optimizer-before", findings.here(5), made, "step", subject=type(module).__name__,
+            wrapper=type(optimizer).__name__,
         ))  # fmt: skip
         return

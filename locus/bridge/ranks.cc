@@ -1,0 +1,134 @@
+// The Python module's door to locus/engine/ranks: calls go in, findings are kept, the words for an error come out.
+#include "locus/bridge/ranks.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "locus/bridge/findings.h"
+#include "locus/bridge/module.h"
+#include "locus/bridge/reporting.h"
+#include "locus/engine/ranks/parting.h"
+#include "locus/engine/ranks/seen.h"
+#include "locus/engine/ranks/together.h"
+#include "locus/report/json.h"
+
+namespace locus::bridge {
+namespace {
+
+namespace py = pybind11;
+namespace ranks = engine::ranks;
+
+/// Called with a file and a line, gives its text; files don't say by themselves whether they are what runs.
+using LineText = py::function;
+
+engine::Location location_from(const py::dict& place) {
+  engine::Location location;
+  location.file = place["file"].cast<std::string>(), location.function = place["function"].cast<std::string>();
+  location.line = place["line"].cast<int>(), location.end_line = place["end_line"].cast<int>();
+  location.column = place["column"].cast<int>(), location.end_column = place["end_column"].cast<int>();
+  return location;
+}
+
+/// Keeps a finding; the words for the error that ends the call.
+std::string keep(engine::Finding finding, const LineText& line_text, int64_t step) {
+  finding.first_step = step;
+  finding.cause.text = line_text(finding.cause.file, finding.cause.line).cast<std::string>();
+  for (engine::Use& use : finding.uses) {
+    use.at.text = line_text(use.at.file, use.at.line).cast<std::string>();
+    use.first_step = step;
+  }
+  std::string words = "locus: " + finding.message + ": " + finding.why;
+  keep_finding(std::move(finding));
+  return words;
+}
+
+std::optional<std::string> hear(ranks::Meeting& meeting, RankCall heard, const std::vector<int>& members,
+                                bool is_known, const py::dict& place, const LineText& line_text) {
+  heard.call.place = location_from(place);
+  if (is_known) heard.call.members = members;
+  std::optional<engine::Finding> finding = meeting.hear(std::move(heard.call), members, heard.tag);
+  if (!finding) return std::nullopt;
+  return keep(std::move(*finding), line_text, steps_made());
+}
+
+/// A group's name, members, calls under way and those that are waited for.
+using Group = std::tuple<std::string, std::vector<int>, std::vector<int64_t>, std::vector<int64_t>>;
+
+/// The group whose calls will never end, and why.
+std::optional<std::pair<std::string, std::string>> look(ranks::Meeting& meeting, const std::vector<Group>& groups,
+                                                        bool in_backward, const LineText& line_text) {
+  std::vector<ranks::UnderWay> under_way;
+  for (const auto& [name, members, numbers, waited] : groups) under_way.push_back({name, members, numbers, waited});
+  std::optional<ranks::Stuck> stuck = meeting.look(under_way, in_backward, ranks::now());
+  if (!stuck) return std::nullopt;
+  return std::pair(stuck->group, keep(std::move(stuck->finding), line_text, steps_made()));
+}
+
+/// By rank: the exit status, and the name of the signal where one has ended it.
+using Fates = std::map<int, std::pair<int, std::string>>;
+
+void judge_ranks(const std::string& folder, const Fates& known, const LineText& line_text) {
+  std::map<int, ranks::Fate> fates;
+  for (const auto& [rank, fate] : known) fates[rank] = {fate.first, fate.second};
+  for (engine::Finding& finding : ranks::judge_jobs(folder, fates)) keep(std::move(finding), line_text, 0);
+}
+
+/// Reports and what was left beside them, by name: (the reports that are others now, all reasons that are left).
+std::pair<std::map<std::string, py::bytes>, std::set<std::string>> tidy_ranks(
+    const std::map<std::string, std::string>& reports, const std::map<std::string, std::string>& passes) {
+  std::vector<std::string> names;
+  std::vector<ranks::RankReport> all;
+  for (const auto& [name, text] : reports) {
+    ranks::RankReport each;
+    try {
+      each.report = report::parse_report(text);
+      if (const auto left = passes.find(name); left != passes.end()) {
+        each.passes = ranks::parse_passes(left->second);
+        each.has_passes = true;
+      }
+    } catch (const engine::FormatError&) {
+      continue;  // of a process that was ended while it wrote
+    }
+    names.push_back(name);
+    all.push_back(std::move(each));
+  }
+  std::vector<engine::Report> before;
+  for (const ranks::RankReport& each : all) before.push_back(each.report);
+  ranks::tidy(all);
+  std::map<std::string, py::bytes> changed;
+  std::set<std::string> reasons;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].report != before[i]) changed[names[i]] = py::bytes(report::render_json(all[i].report));
+    for (const engine::Finding& finding : all[i].report.findings) reasons.insert(finding.reason);
+  }
+  return {std::move(changed), std::move(reasons)};
+}
+
+}  // namespace
+
+void define_ranks(py::module_& m) {
+  py::class_<RankCall>(m, "RankCall")
+      .def_property_readonly("group", [](const RankCall& self) { return self.call.group; })
+      .def_readonly("size", &RankCall::size);
+  py::class_<ranks::Meeting>(m, "Meeting")
+      .def(py::init<std::string, std::string, int, int>(), py::arg("folder"), py::arg("job"), py::arg("rank"),
+           py::arg("world"))
+      .def("hear", &hear)
+      .def("look", &look)
+      .def("end", &ranks::Meeting::end);
+  m.def("judge_ranks", &judge_ranks);
+  m.def("tidy_ranks", &tidy_ranks);
+  m.def("have_met", [](const std::string& folder) { return !ranks::jobs_in(folder).empty(); });
+  m.def("explains_the_rest", &ranks::explains_the_rest);
+  m.def("add_seen", [](const std::string& facts) { keep_finding(ranks::tell(ranks::parse_facts(facts))); });
+}
+
+}  // namespace locus::bridge

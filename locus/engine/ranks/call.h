@@ -1,0 +1,46 @@
+// One collective, send or recv as a rank made it, and whether two of them can be one. Looks at nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locus/engine/finding.h"
+
+namespace locus::engine::ranks {
+
+/// Stands for a group, or for the messages of a group from one rank to another; never 0.
+using Key = std::uint64_t;
+/// A call by its number in its group; from 1.
+using Number = std::uint64_t;
+
+struct Call {
+  std::string group;  ///< of a message: its channel()
+  Number number = 0;
+  std::string name;  ///< as in torch.distributed: "all_reduce"
+  std::vector<std::int64_t> shape;
+  std::string dtype;           ///< in PyTorch's own words: "Float"; empty: no tensor
+  std::int64_t elements = -1;  ///< of what all ranks must agree on; -1: they need not
+  int root = -1;               ///< of a message: the rank on the other side
+  std::string reduction;
+  Location place;
+  std::vector<int> members;  ///< the group's ranks by their global numbers; empty: not known
+  bool operator==(const Call&) const = default;
+
+  bool is_message() const;
+  Key key() const;
+};
+
+/// The name under which the messages of a group from one rank to another are counted.
+std::string channel(std::string_view group, int source, int target, int tag);
+Key key_of(std::string_view group);
+/// Whether the key is of messages between two ranks.
+bool is_channel(Key key);
+
+/// Whether two calls with the same number can be one.
+bool fit(const Call& one, const Call& other);
+/// The call with the variants that may stand for it: all_gather_into_tensor() is an all_gather().
+std::string_view family(const Call& call);
+
+}  // namespace locus::engine::ranks

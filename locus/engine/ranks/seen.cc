@@ -1,0 +1,271 @@
+// See seen.h.
+#include "locus/engine/ranks/seen.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "locus/engine/json_fields.h"
+#include "locus/engine/ranks/words.h"
+
+namespace locus::engine::ranks {
+namespace {
+
+using fields::Fields;
+
+struct SeenInfo {
+  Seen seen;
+  std::string_view text, reason;
+};
+
+constexpr SeenInfo kSeen[] = {
+#define LOCUS_INFO(name, text, reason) {Seen::name, text, reason},
+    LOCUS_SEEN(LOCUS_INFO)
+#undef LOCUS_INFO
+};
+
+/// The sentences of one finding.
+struct Told {
+  std::string message, why;
+  std::vector<std::string> notes;
+};
+
+/// How one or several things are spoken of.
+struct Pronouns {
+  explicit Pronouns(std::size_t count) : one(count == 1) {}
+  bool one;
+  std::string it() const { return one ? "it" : "them"; }
+  std::string its() const { return one ? "its" : "their"; }
+  std::string it_is() const { return one ? "it is" : "they are"; }
+  std::string was() const { return one ? "was" : "were"; }
+  std::string s() const { return one ? "" : "s"; }
+};
+
+std::string on_device(const std::string& device) { return device == "cpu" ? "the CPU" : device; }
+std::string number_of(const std::string& device) { return device.substr(device.find(':') + 1); }
+
+Told cpu_tensor(const Facts& facts) {
+  const std::string name = facts.operands.empty() ? "" : facts.operands.front().name;
+  return {facts.op + "() of an NCCL group got a tensor on the CPU",
+          (name.empty() ? "the tensor" : "`" + name + "`") +
+              " is on the CPU; NCCL moves the memory of CUDA devices only",
+          {"move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"}};
+}
+
+Told cpu_module(const Facts& facts) {
+  return {fmt::format("DistributedDataParallel over an NCCL group was given {}, which is on the CPU", facts.subject),
+          fmt::format("{} and the rest of {} were never moved to the rank's device", listed(facts.names),
+                      facts.subject),
+          {"move the module to the rank's device before it is wrapped"}};
+}
+
+Told shared_device(const Facts& facts) {
+  std::string who;
+  for (const int rank : facts.ranks) who += (who.empty() ? "" : ", ") + std::to_string(rank);
+  return {fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device),
+          fmt::format("\"cuda\" is {} in every process until torch.cuda.set_device() chooses another; {} is not used "
+                      "for it",
+                      facts.device, facts.subject),
+          {"call torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) before anything is put on a device"}};
+}
+
+Told shared_checkpoint(const Facts& facts) {
+  return {fmt::format("every rank loads {} onto {}", facts.subject, facts.device),
+          fmt::format("torch.load() without map_location puts {} tensors back on {}, where they were saved; this "
+                      "rank's device is {}",
+                      facts.count, facts.device, facts.expected),
+          {}};
+}
+
+Told scattered(const Facts& facts) {
+  const Pronouns words(facts.names.size());
+  const std::string where = on_device(facts.device), kind = facts.operands.empty() ? "" : facts.operands[0].kind;
+  return {fmt::format("{} was given {} with {} {}{} on {} and the rest on {}", facts.wrapper, facts.subject,
+                      facts.names.size(), kind, words.s(), where, facts.expected),
+          fmt::format("{} {} left on {}; the module must be on {} as a whole", listed(facts.names), words.was(), where,
+                      facts.expected),
+          {fmt::format("move the whole module right before it is wrapped: model.to('{}')", facts.expected)}};
+}
+
+Told device_ids(const Facts& facts) {
+  return {fmt::format("device_ids names {}, but {} is on {}", facts.expected, facts.subject, facts.device),
+          fmt::format("inputs would be moved to {}; the parameters, {} among them, are on {}", facts.expected,
+                      listed(facts.names), facts.device),
+          {fmt::format("move the module to {} before wrapping, or give device_ids=[{}]", facts.expected,
+                       number_of(facts.device))}};
+}
+
+Told moved_after_wrapping(const Facts& facts) {
+  return {fmt::format("{} was moved to {} after it was wrapped on {}", facts.subject, facts.device, facts.expected),
+          fmt::format("DistributedDataParallel was made at {}, with its buckets on {}; the parameters were moved to {} "
+                      "at {}",
+                      at(facts.made), facts.expected, facts.device, at(facts.cause.value_or(Location()))),
+          {"move first, then wrap"}};
+}
+
+Told optimizer_before(const Facts& facts) {
+  return {facts.wrapper + " stepped, but none of its parameters has a gradient",
+          fmt::format("none of its parameters is one of {}'s, whose gradients no optimizer uses: it was made before "
+                      "the model was copied, wrapped or sharded, and nothing is trained",
+                      facts.subject),
+          {"make the optimizer after the model is moved, wrapped or sharded"}};
+}
+
+std::string unfinished_message(const Facts& facts) {
+  return fmt::format("the gradients of {} were not all reduced: {} parameter{} of {} got none in this backward pass",
+                     facts.subject, facts.names.size(), Pronouns(facts.names.size()).s(), facts.count);
+}
+
+Told frozen(const Facts& facts) {
+  const Pronouns words(facts.names.size());
+  return {unfinished_message(facts),
+          fmt::format("{} had requires_grad set to False after the module was wrapped at {}, which still waits for {} "
+                      "gradient",
+                      listed(facts.names), at(facts.made), words.its()),
+          {fmt::format("freeze {} before DistributedDataParallel is made, at {}", words.it(), at(facts.made))}};
+}
+
+Told lost(const Facts& facts) {
+  return {unfinished_message(facts),
+          fmt::format("{} took part in {} of forward(), but {} did not reach the loss", listed(facts.names),
+                      facts.output, facts.output),
+          {fmt::format("use {} in the loss, or don't return it; static_graph=True where every step is like this one",
+                       facts.output)}};
+}
+
+/// Parameters that no output of forward() depends on.
+Told unused(const Facts& facts) {
+  const Pronouns words(facts.names.size());
+  const std::string shown = listed(facts.names), it = words.it(), wrapped_at = at(facts.made);
+  const std::string always = "static_graph=True will do, too, where every step leaves out the same parameters";
+  if (facts.branch)
+    return {unfinished_message(facts),
+            fmt::format("{} took no part in what forward() returned: {} used only {}", shown, words.it_is(),
+                        way_words(*facts.branch)),
+            {"find_unused_parameters=True, where steps or ranks take different branches"}};
+  if (facts.used)
+    return {unfinished_message(facts),
+            fmt::format("forward() uses {} at {}, but nothing that it returned leads back to {}: the result was not "
+                        "used, or was cut off (detach(), no_grad(), a comparison)",
+                        shown, at(*facts.used), it),
+            {fmt::format("let the gradient through, or freeze {} before wrapping, at {}", it, wrapped_at), always}};
+  return {unfinished_message(facts),
+          shown + " took no part in what forward() returned",
+          {fmt::format("use {0} in forward(), or take {0} out of the module; or freeze {0} before wrapping "
+                       "(requires_grad_(False) before {1})",
+                       it, wrapped_at),
+           always}};
+}
+
+constexpr const char* kOneBackward =
+    "add the losses up and call backward() once, or run the earlier ones under no_sync()";
+
+Told second_backward(const Facts& facts) {
+  return {fmt::format("a second backward() after one forward() of {} is not reduced", facts.subject),
+          "the gradients of all ranks were added up at the end of the first backward(); what this one adds stays on "
+          "its own rank, and the ranks' parameters drift apart",
+          {kOneBackward}};
+}
+
+Told ready_twice(const Facts& facts) {
+  Told told{fmt::format("a gradient of {} was ready twice in one iteration", facts.subject), "", {}};
+  if (facts.seen == Seen::kTwiceByBackward) {
+    told.why = "backward() ran a second time after one forward(), and each parameter may be reduced once for each "
+               "forward()";
+    told.notes = {kOneBackward};
+  } else if (facts.seen == Seen::kTwiceByCheckpoint) {
+    told.why = fmt::format("the part that checkpoint() at {} runs again is used more than once, and reentrant "
+                           "checkpointing gives its gradient each time",
+                           at(facts.made));
+    told.notes = {"checkpoint(…, use_reentrant=False); static_graph=True where every step is like this one"};
+  } else {
+    told.why = "it is used in two graphs of one backward pass (a part that is run twice under reentrant checkpointing, "
+               "or outside of forward())";
+    told.notes = {"use it inside forward() only; static_graph=True where every step is like this one"};
+  }
+  if (!facts.names.empty()) told.why = "`" + facts.names.front() + "`: " + told.why;
+  return told;
+}
+
+Told sentences(const Facts& facts) {
+  switch (facts.seen) {
+    case Seen::kCpuTensor: return cpu_tensor(facts);
+    case Seen::kCpuModule: return cpu_module(facts);
+    case Seen::kSharedDevice: return shared_device(facts);
+    case Seen::kSharedCheckpoint: return shared_checkpoint(facts);
+    case Seen::kScattered: return scattered(facts);
+    case Seen::kDeviceIds: return device_ids(facts);
+    case Seen::kMovedAfterWrapping: return moved_after_wrapping(facts);
+    case Seen::kOptimizerBefore: return optimizer_before(facts);
+    case Seen::kFrozen: return frozen(facts);
+    case Seen::kLost: return lost(facts);
+    case Seen::kUnused: return unused(facts);
+    case Seen::kSecondBackward: return second_backward(facts);
+    case Seen::kTwiceByBackward:
+    case Seen::kTwiceByCheckpoint:
+    case Seen::kTwice: return ready_twice(facts);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view reason_of(Seen seen) { return kSeen[static_cast<std::size_t>(seen)].reason; }
+
+void from_json(const Json& json, Branch& branch) {
+  Fields(json, "a branch")("at", branch.at)("condition", branch.condition)("leaves", branch.leaves);
+}
+
+void from_json(const Json& json, Facts& facts) {
+  std::string seen;
+  Fields(json, "facts")("seen", seen)("use", facts.use)("cause", facts.cause)("op", facts.op)(
+      "operands", facts.operands)("fixes", facts.fixes)("ranks", facts.ranks)("step", facts.step)(
+      "subject", facts.subject)("wrapper", facts.wrapper)("device", facts.device)("expected", facts.expected)(
+      "output", facts.output)("names", facts.names)("count", facts.count)("made", facts.made)("branch", facts.branch)(
+      "used", facts.used);
+  for (const SeenInfo& each : kSeen) {
+    if (each.text == seen) return void(facts.seen = each.seen);
+  }
+  throw FormatError("seen", "nothing is known of " + seen);
+}
+
+Facts parse_facts(std::string_view text) {
+  Facts facts;
+  from_json(parse_json(text), facts);
+  return facts;
+}
+
+Finding tell(const Facts& facts) {
+  Finding finding;
+  const CodeInfo& known = *find_reason(reason_of(facts.seen));
+  finding.code = known.code, finding.reason = known.reason, finding.severity = known.severity;
+  if (facts.seen == Seen::kSecondBackward) finding.severity = Severity::kWarning;  // PyTorch says nothing
+  Told told = sentences(facts);
+  finding.message = std::move(told.message), finding.why = std::move(told.why), finding.notes = std::move(told.notes);
+  finding.op = facts.op;
+  finding.cause = facts.cause && facts.cause->line > 0 ? *facts.cause : facts.use;
+  Use& use = finding.uses.emplace_back();
+  use.at = facts.use, use.op = facts.op, use.first_step = facts.step;
+  finding.first_step = facts.step;
+  finding.operands = facts.operands;
+  finding.fixes = facts.fixes;
+  finding.ranks = facts.ranks;
+  if (!facts.operands.empty()) {
+    const Operand& odd = facts.operands.front();
+    finding.culprit = {odd.name, odd.kind, odd.device, facts.expected, odd.shape, odd.dtype, {}};
+  } else if (facts.seen == Seen::kSecondBackward) {
+    finding.culprit.name = facts.subject, finding.culprit.kind = "variable";
+  }
+  return finding;
+}
+
+std::string condition_words(const Branch& branch) {
+  return fmt::format("the `{}` at {}", branch.condition, at(branch.at));
+}
+
+std::string way_words(const Branch& branch) {
+  return branch.leaves ? fmt::format("after {} has not left early", condition_words(branch))
+                       : "under " + condition_words(branch);
+}
+
+}  // namespace locus::engine::ranks

@@ -1,0 +1,173 @@
+// Tests of the sentences about distributed code: of calls that ranks make together, and of what one rank sees.
+#include "locus/engine/ranks/words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "locus/engine/ranks/seen.h"
+#include "tests/engine/ranks_folder.h"
+
+namespace locus::engine::ranks {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::string_view kKinds[] = {
+#define LOCUS_TEXT(name, text, reason) text,
+    LOCUS_SEEN(LOCUS_TEXT)
+#undef LOCUS_TEXT
+};
+
+Location line(int number) { return {"/home/me/net.py", number, 0, number, 9, "forward", ""}; }
+
+Facts facts_of(Seen seen) {
+  Facts facts;
+  facts.seen = seen, facts.use = line(9), facts.op = "backward", facts.subject = "Net", facts.made = line(3);
+  facts.names = {"a.weight"}, facts.count = 6, facts.device = "cpu", facts.expected = "cuda:1";
+  facts.output = "output[1]", facts.wrapper = "DistributedDataParallel", facts.ranks = {0, 1};
+  Operand& operand = facts.operands.emplace_back();
+  operand.name = "a.weight", operand.kind = "parameter", operand.device = "cpu";
+  return facts;
+}
+
+TEST(RankWords, OfCalls) {
+  Call call = collective(1);
+  EXPECT_EQ(words(call), "all_reduce() of float32[2, 3]");
+  call.name = "broadcast", call.root = 2, call.dtype = "BFloat16", call.shape = {};
+  EXPECT_EQ(words(call), "broadcast() of bfloat16[] with root 2");
+  call = collective(1, "0", "barrier"), call.dtype = "";
+  EXPECT_EQ(words(call), "barrier()");
+  call = collective(1, channel("0", 1, 0, 0), "recv"), call.root = 1, call.dtype = "Bool";
+  EXPECT_EQ(words(call), "recv() of bool[2, 3] from rank 1");
+  EXPECT_EQ(at({}), "an unknown line");
+  EXPECT_EQ(at(line(4)), "net.py:4");
+}
+
+TEST(RankWords, OfLists) {
+  EXPECT_EQ(listed({"a"}), "`a`");
+  EXPECT_EQ(listed({"a", "b"}), "`a`, `b`");
+  EXPECT_EQ(listed({"a", "b", "c", "d"}, 2), "`a`, `b` and 2 more");
+  EXPECT_EQ(rank_list({3}), "rank 3");
+  EXPECT_EQ(rank_list({0, 1}), "ranks 0 and 1");
+  EXPECT_EQ(rank_list({0, 1, 5}), "ranks 0, 1 and 5");
+}
+
+TEST(RankWords, AMismatchIsTheSameOnBothRanks) {
+  Call one = collective(4), other = collective(4, "0", "broadcast");
+  other.root = 0, other.reduction = "";
+  EXPECT_EQ(mismatch(0, one, 1, other), mismatch(1, other, 0, one));
+  const Finding finding = mismatch(1, other, 0, one);
+  EXPECT_EQ(finding.code, "LOC024");
+  EXPECT_EQ(finding.message, "ranks 0 and 1 called collectives that do not fit, as number 4 of their group");
+  EXPECT_EQ(finding.why,
+            "rank 0: all_reduce() of float32[2, 3] at train.py:12; rank 1: broadcast() of float32[2, 3] with root 0 at "
+            "train.py:12: another call");
+  EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("same calls in the same order")));
+}
+
+TEST(RankWords, SayWhatDiffers) {
+  Call one = collective(1), other = collective(1);
+  other.elements = 9;
+  EXPECT_THAT(mismatch(0, one, 1, other).why, HasSubstr(": another number of elements"));
+  EXPECT_THAT(mismatch(0, one, 1, other).notes, ElementsAre(HasSubstr("padding")));
+  other.dtype = "Half";
+  EXPECT_THAT(mismatch(0, one, 1, other).why, HasSubstr(": another type"));
+  other = one, other.reduction = "MAX";
+  EXPECT_THAT(mismatch(0, one, 1, other).why, HasSubstr(": another reduction, SUM and MAX"));
+  other = one, other.root = 1;
+  EXPECT_THAT(mismatch(0, one, 1, other).why, HasSubstr(": another root"));
+}
+
+TEST(RankWords, ADeadlockIsTheSameFromEachRank) {
+  const std::pair<int, Call> a{0, collective(1, "a")}, b{1, collective(2, "b")}, c{2, collective(3, "c")};
+  EXPECT_EQ(deadlock({a, b, c}), deadlock({b, c, a}));
+  EXPECT_EQ(deadlock({a, b, c}).message,
+            "ranks 0, 1 and 2 wait for each other, each in a call that another has not made");
+  EXPECT_THAT(deadlock({a, b}).why, HasSubstr("number 1 of one group and number 2 of another"));
+  EXPECT_THAT(deadlock({{0, collective(1)}, {1, collective(2)}}).why, HasSubstr("numbers 1 and 2 of one group"));
+}
+
+TEST(RankWords, AMissingRankHasItsLastCallAsTheCause) {
+  Call last = collective(2);
+  last.place.line = 7;
+  const Finding finding = missing(collective(3), {2, 0}, 1, "had ended", last);
+  EXPECT_EQ(finding.code, "LOC025");
+  EXPECT_EQ(finding.why,
+            "ranks 0, 2 wait at train.py:12; rank 1 had ended; its last call was number 2, all_reduce() of float32[2, "
+            "3] at train.py:7");
+  EXPECT_EQ(finding.cause.line, 7);
+  EXPECT_EQ(finding.culprit.name, "rank 1");
+  EXPECT_EQ(missing(collective(3), {0}, 1, "had ended", std::nullopt).cause.line, 12);
+}
+
+TEST(SeenWords, EveryKindHasItsSentences) {
+  std::set<std::string> codes;
+  for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) {
+    const Finding finding = tell(facts_of(static_cast<Seen>(kind)));
+    EXPECT_FALSE(finding.message.empty()) << kKinds[kind];
+    EXPECT_FALSE(finding.why.empty()) << kKinds[kind];
+    EXPECT_EQ(finding.uses.at(0).at.line, 9);
+    EXPECT_EQ(find_code(finding.code)->reason, finding.reason);
+    EXPECT_THAT(finding.message + finding.why, testing::Not(HasSubstr("{}")));
+    codes.insert(finding.code);
+  }
+  EXPECT_THAT(codes, ElementsAre("LOC022", "LOC023", "LOC026", "LOC027", "LOC028", "LOC029", "LOC030", "LOC031",
+                                 "LOC032"));
+}
+
+TEST(SeenWords, OneAndSeveral) {
+  Facts facts = facts_of(Seen::kFrozen);
+  EXPECT_EQ(tell(facts).message,
+            "the gradients of Net were not all reduced: 1 parameter of 6 got none in this backward pass");
+  EXPECT_THAT(tell(facts).notes, ElementsAre("freeze it before DistributedDataParallel is made, at net.py:3"));
+  facts.names.push_back("a.bias");
+  EXPECT_THAT(tell(facts).message, HasSubstr("2 parameters of 6"));
+  EXPECT_THAT(tell(facts).why, HasSubstr("which still waits for their gradient"));
+}
+
+TEST(SeenWords, AnUnusedPartIsToldByWhatIsKnownOfIt) {
+  Facts facts = facts_of(Seen::kUnused);
+  EXPECT_EQ(tell(facts).why, "`a.weight` took no part in what forward() returned");
+  facts.used = line(5);
+  EXPECT_THAT(tell(facts).why, HasSubstr("forward() uses `a.weight` at net.py:5, but"));
+  facts.branch = Branch{line(4), "if x", false};
+  EXPECT_THAT(tell(facts).why, HasSubstr("returned: it is used only under the `if x` at net.py:4"));
+  facts.branch->leaves = true;
+  EXPECT_THAT(tell(facts).why, HasSubstr("it is used only after the `if x` at net.py:4 has not left early"));
+}
+
+TEST(SeenWords, ATensorWithoutANameHasNoQuotes) {
+  Facts facts = facts_of(Seen::kCpuTensor);
+  facts.operands[0].name = "";
+  EXPECT_EQ(tell(facts).why, "the tensor is on the CPU; NCCL moves the memory of CUDA devices only");
+  EXPECT_EQ(tell(facts).culprit.expected_device, "cuda:1");
+}
+
+TEST(SeenWords, ASecondBackwardIsAWarning) {
+  EXPECT_EQ(tell(facts_of(Seen::kSecondBackward)).severity, Severity::kWarning);
+  EXPECT_EQ(tell(facts_of(Seen::kTwice)).severity, Severity::kError);
+}
+
+TEST(SeenFacts, AreReadAsPythonWritesThem) {
+  const Facts facts = parse_facts(R"({"seen": "unused", "use": {"file": "a.py", "line": 3}, "cause": null,
+    "op": "backward", "names": ["w"], "count": 2,
+    "branch": {"at": {"file": "a.py", "line": 2}, "condition": "if y", "leaves": true},
+    "made": null, "used": null, "operands": [{"name": "w"}], "fixes": [{"file": "a.py", "line": 1}], "step": 4})");
+  EXPECT_EQ(facts.seen, Seen::kUnused);
+  EXPECT_EQ(facts.use.line, 3);
+  EXPECT_TRUE(facts.branch && facts.branch->leaves);
+  EXPECT_FALSE(facts.used || facts.cause);
+  EXPECT_EQ(tell(facts).cause.line, 3);
+  EXPECT_EQ(tell(facts).first_step, 4);
+  EXPECT_THROW(parse_facts(R"({"seen": "nothing of the kind"})"), FormatError);
+  EXPECT_THROW(parse_facts(R"({"seen": "unused", "names": 3})"), FormatError);
+}
+
+TEST(SeenFacts, EveryNameIsReadBackAsItsKind) {
+  for (std::size_t kind = 0; kind < std::size(kKinds); ++kind)
+    EXPECT_EQ(parse_facts("{\"seen\": \"" + std::string(kKinds[kind]) + "\"}").seen, static_cast<Seen>(kind));
+}
+
+}  // namespace
+}  // namespace locus::engine::ranks
