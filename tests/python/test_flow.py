@@ -229,7 +229,7 @@ def check_file(path):
     for one in tables:
         tables.extend(one.get_children())
         found = scopes.get((one.get_name(), one.get_lineno()), ())
-        if one.get_type() == "function" and len(found) == 1:
+        if one.get_type() == "function" and one.get_name() != "top" and len(found) == 1:  # symtable's name of modules
             check_names(flow.of(found[0]), one, f"{path}:{found[0].lineno}")
     return len(names)
 
