@@ -189,7 +189,7 @@ def check_program(seed, straight):
 
 
 def test_what_really_reached():
-    assert sum(check_program(seed, straight=False) for seed in range(150)) > 2000
+    assert sum(check_program(seed, straight=False) for seed in range(110)) > 1500
 
 
 def test_one_definition_in_a_straight_line():
@@ -238,10 +238,11 @@ def check_names(flow, table, where):
     """The names that a function binds are those that are local for the compiler, or declared."""
     kinds = ("item", "put", "free", "comprehension")
     bound = {one.name for one in flow.definitions() if one.kind not in kinds and "." not in one.name}
+    inlined = {one.name for one in flow.definitions() if one.kind == "comprehension"}  # local, since 3.12
     symbols = [one for one in table.get_symbols() if not one.get_name().startswith(("_", "."))]  # not mangled
     local = {one.get_name() for one in symbols if one.is_local() and not one.is_annotated()}
     other = {one.get_name() for one in symbols if one.is_global() and not one.is_declared_global()}
-    assert local <= bound and not bound & other, (where, local - bound, bound & other)
+    assert local <= bound | inlined and not bound & other, (where, local - bound - inlined, bound & other)
 
 
 def test_the_standard_library():
