@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from locus.api.looking import history, where
     from locus.api.placing import last_placement, place
     from locus.api.policies import policy
+    from locus.api.simulating import simulate
     from locus.errors import PlacementWarning
-    from locus.process.simulation import simulate
 
 __version__ = "0.1.0"
 """The version of Locus."""
@@ -44,7 +44,7 @@ __all__ = [
 _LAZY = {
     "explain": "locus.api.guarding",
     "guard": "locus.api.guarding",
-    "simulate": "locus.process.simulation",
+    "simulate": "locus.api.simulating",
     "errors": "locus.errors",
     "where": "locus.api.looking",
     "history": "locus.api.looking",
@@ -62,9 +62,7 @@ def __getattr__(name: str) -> Any:
     module_name = _LAZY.get(name)
     if module_name is None:
         raise AttributeError(f"module 'locus' has no attribute {name!r}")
-    import importlib
-
-    module = importlib.import_module(module_name)
+    module = __import__(module_name, fromlist=[name])
     value = module if module_name == f"locus.{name}" else getattr(module, name)
     globals()[name] = value
     return value

@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import re
 import sys
@@ -51,6 +52,14 @@ def load_bridge(import_torch: bool = True) -> types.ModuleType:
         sys.modules.pop(_MODULE, None)
         raise
     return module
+
+
+def library_folders() -> list[str]:
+    """Where code lives that is not the program's: PyTorch, Locus and the standard library."""
+    import torch
+
+    files = (torch.__file__, __file__, os.__file__)
+    return [os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files]
 
 
 _REBUILD = "Rebuild it: pip install --force-reinstall --no-deps locus (or `make build` in the source tree)."

@@ -26,7 +26,7 @@ class _TorchWatcher(AfterImport):
 
     def __init__(self, options: simulation.SimulationOptions | dict[str, str], then: Callable[[], None] | None = None):
         """`options` may be variables of the environment, known to be right but not yet read."""
-        super().__init__("torch", lambda: _activate_or_exit(options, then))
+        super().__init__("torch", lambda _: _activate_or_exit(options, then))
 
 
 def activate_with_torch(
@@ -71,7 +71,8 @@ def _is_our_own(variables: dict[str, str]) -> bool:
 _NUMBERS = {str(number) for number in range(65)}
 
 
-def _start_from_environment() -> None:
+def begin() -> None:
+    """What LOCUS_SIMULATE asks for."""
     variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     if variables:  # what the program makes of CUDA_VISIBLE_DEVICES is told from what it was before
         os.environ.setdefault("LOCUS_OUTSIDE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", "unset"))
@@ -93,6 +94,3 @@ def _start_from_environment() -> None:
         from locus.process import overlay
 
         overlay.install_saved(edited)
-
-
-_start_from_environment()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class AfterImport:
     """A finder that finds nothing itself, but acts once when a module has been executed."""
 
-    def __init__(self, module: str, action: Callable[[], None]):
+    def __init__(self, module: str, action: Callable[[Any], None]):
         self._module, self._action = module, action
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
@@ -32,7 +32,7 @@ class AfterImport:
             del loader.exec_module
             execute(module)
             self.stop()
-            self._action()
+            self._action(module)
 
         loader.exec_module = exec_module
         return spec
@@ -53,9 +53,9 @@ class AfterImport:
         return None
 
 
-def after_import(module: str, action: Callable[[], None]) -> None:
-    """Calls `action()` now if the module is there, else when it has been imported."""
+def after_import(module: str, action: Callable[[Any], None]) -> None:
+    """Calls `action(the module)` now if the module is there, else when it has been imported."""
     if module in sys.modules:
-        action()
+        action(sys.modules[module])
     else:
         sys.meta_path.insert(0, AfterImport(module, action))

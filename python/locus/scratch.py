@@ -24,6 +24,14 @@ _STALE = 3600.0  # seconds without a new file
 
 _numbers = itertools.count()
 
+FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
+"""Names the folder of a check, for the processes that the program starts."""
+
+
+def of_check() -> str:
+    """The folder of the check that this process belongs to, or ""."""
+    return os.environ.get(FOLDER_VARIABLE, "")
+
 
 def make() -> str:
     """A new folder that only this user can look into; a LocusError where there is no room for one."""

@@ -4,11 +4,11 @@ says: `run_impatient.py SECONDS_FOR_A_RUN SECONDS_FOR_ALL SECONDS_AT_THE_END COM
 import sys
 import tempfile
 
-from locus.commands import fix
 from locus.commands.cli import main
+from locus.process import reruns
 
 one, every, end = (float(word) for word in sys.argv[1:4])
-fix._ONE_RUN, fix._ALL_RUNS, fix.PATIENCE = (one, 0.0), (every, 0.0), end
+reruns._ONE_RUN, reruns._ALL_RUNS, reruns.PATIENCE = (one, 0.0), (every, 0.0), end
 tempfile.tempdir = None
 for arguments in [sys.argv[4:]]:
     sys.exit(main(arguments))

@@ -18,9 +18,9 @@ from long_file import program as long_program
 # Counts the calls that each explanation makes. Notes for the case of a kill are written by the clock: not counted here.
 COUNTING = """
 import atexit, cProfile, json
-import locus.process.children, locus.watch.reporter
+import locus.watch.reporter
 
-locus.process.children.note_change = lambda: None
+locus.watch.reporter.at_change = None
 _report, costs = locus.watch.reporter._report, []
 
 def counted(*given):

@@ -356,12 +356,12 @@ NOTED = """
 net = nn.Linear(3, 3)
 def ring(number, frame): raise Late
 signal.signal(signal.SIGALRM, ring)
-import locus.watch.hooks
-record = locus.watch.hooks.record_module_move
+import locus.program.moments
+record = locus.program.moments.note_move
 def record_late(*given, **named):
     signal.raise_signal(signal.SIGALRM)
     record(*given, **named)
-locus.watch.hooks.record_module_move = record_late
+locus.program.moments.note_move = record_late
 try:
     net.to("cuda")
     print("swallowed")

@@ -14,8 +14,10 @@ import traceback
 
 import forkrunner
 
-from locus import ranks
+from locus import scratch
 from locus.process import children, reports, runner, simulation
+from locus.program.end import End
+from locus.ranks import checking
 
 
 def check(script, count, report, deadline="30", devices=None, act="", steps=""):
@@ -37,9 +39,9 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
         codes = wait(pids, began + float(deadline), act)
         session = Session(script)
         session.load()
-        ranks.judge(session, folder, codes)
+        checking.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-        text = session.json(runner.End(next((c for c in codes.values() if c), 0)))
+        text = session.json(End(next((c for c in codes.values() if c), 0)))
         words = reports.convert(text, "text").decode()
     with open(report, "w") as file:
         json.dump(
@@ -60,7 +62,7 @@ def start(script, number, count, port, options, act):
             MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GROUP_RANK="0",
         )  # fmt: skip
         if act:
-            os.environ["TEST_READY"] = f"{os.environ[children.FOLDER_VARIABLE]}/ready-{number}"
+            os.environ["TEST_READY"] = f"{os.environ[scratch.FOLDER_VARIABLE]}/ready-{number}"
         simulation.activate(options)
         children.start_in_child()
         for path in [script]:  # a handler that is far outside, around a loop, is not one that waits for the error
@@ -90,7 +92,7 @@ def wait(pids, deadline, act):
     while left and time.monotonic() < (grace or deadline):
         if not acted:
             what, _, victim = act.partition(":")
-            if os.path.exists(f"{os.environ[children.FOLDER_VARIABLE]}/ready-{victim}"):
+            if os.path.exists(f"{os.environ[scratch.FOLDER_VARIABLE]}/ready-{victim}"):
                 os.kill(pids[int(victim)], signal.SIGKILL if what == "kill" else signal.SIGSTOP)
                 acted = True
         descriptors = {os.pidfd_open(pid): number for number, pid in left.items()}

@@ -108,13 +108,14 @@ class Probe(TorchDispatchMode):
 
 def probe(origins=True):
     """A mode whose `cases` fill up while the program under it runs."""
-    from locus.blame import facts
+
+    from locus.watch import hooks
 
     module = types.ModuleType("locus_probe")
     file = os.path.join(os.path.dirname(os.path.abspath(locus.__file__)), "_probe.py")
     sys.modules[module.__name__] = module
     exec(compile(_CODE, file, "exec"), module.__dict__)
-    facts.install_hooks()
+    hooks.install_hooks()
     return module.Probe(origins)
 
 
@@ -132,9 +133,9 @@ def cases_of(text, folder, name="program.py", origins=True):
             exec(compile(text, path, "exec"), main.__dict__)
     finally:
         sys.modules["__main__"] = before
-    from locus.blame import facts
+    from locus import faults
 
-    assert not facts.faults, facts.faults
+    assert not faults.noted, faults.noted
     return mode.cases
 
 

@@ -10,33 +10,33 @@ from simulated import simulated
 @simulated(devices=2)
 def test_moves_are_noted():
     import torch
-    from locus.blame import facts
+    from locus.program import moments
     from locus.watch import hooks
     from torch import nn
 
-    facts.install_hooks()
-    facts.install_hooks()
+    hooks.install_hooks()
+    hooks.install_hooks()
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    assert hooks.moves_of(net[1]) == (None, None)
+    assert moments.moves_of(net[1]) == (None, None)
     net.to("cuda")
     net[1].cuda(1)
-    assert hooks.moves_of(net[0])[1] == "cuda:0" and hooks.moves_of(net[1])[1] == "cuda:1"
-    assert hooks.moves_of(net[0])[0]["text"].strip() == 'net.to("cuda")'
+    assert moments.moves_of(net[0])[1] == "cuda:0" and moments.moves_of(net[1])[1] == "cuda:1"
+    assert moments.moves_of(net[0])[0]["text"].strip() == 'net.to("cuda")'
     net.to(torch.float16)
-    assert hooks.moves_of(net[0])[0]["text"].strip() == 'net.to("cuda")', "a dtype is no move"
+    assert moments.moves_of(net[0])[0]["text"].strip() == 'net.to("cuda")', "a dtype is no move"
     net.to(device=torch.device("cpu"))
-    assert hooks.moves_of(net[1])[1] == "cpu"
+    assert moments.moves_of(net[1])[1] == "cpu"
     net.to(torch.ones(1, device="cuda:1"))
-    assert hooks.moves_of(net)[1] == "cuda:1"
-    facts.record_module_move(net, "cuda:0", 0)
-    assert hooks.moves_of(net) == (None, "cuda:0")
+    assert moments.moves_of(net)[1] == "cuda:1"
+    moments.note_move(net, "cuda:0", 0)
+    assert moments.moves_of(net) == (None, "cuda:0")
 
 
 @simulated(devices=1)
 def test_where_modules_are_made():
     import copy
 
-    from locus.blame import facts
+    from locus.program import moments
     from locus.watch import hooks
     from torch import nn
 
@@ -48,13 +48,13 @@ def test_where_modules_are_made():
     def build():
         return Net()
 
-    facts.install_hooks()
+    hooks.install_hooks()
     net = build()
-    assert [place["text"].strip() for place in hooks.made_at(net)[:2]] == ["return Net()", "net = build()"]
-    assert hooks.made_at(net.head)[0]["text"].strip() == "self.head = nn.Linear(2, 2)"
-    assert hooks.made_at(copy.deepcopy(net))[0]["line"] == hooks.made_at(net)[1]["line"] + 3
+    assert [place["text"].strip() for place in moments.made_at(net)[:2]] == ["return Net()", "net = build()"]
+    assert moments.made_at(net.head)[0]["text"].strip() == "self.head = nn.Linear(2, 2)"
+    assert moments.made_at(copy.deepcopy(net))[0]["line"] == moments.made_at(net)[1]["line"] + 3
     other = build().cuda()
-    assert hooks.makes_others(net, 0, "cpu") and not hooks.makes_others(net, 1, "cpu"), other
+    assert moments.makes_others(net, 0, "cpu") and not moments.makes_others(net, 1, "cpu"), other
 
 
 @simulated(devices=1)
@@ -65,9 +65,11 @@ def test_nothing_else_changes():
 
     before = {name: inspect.signature(getattr(nn.Module, name)) for name in ("to", "cuda", "cpu")}
     load = inspect.signature(torch.load)
-    from locus.blame import facts
+    from locus.watch import hooks
 
-    facts.install_hooks()
+    from locus import faults
+
+    hooks.install_hooks()
     assert before == {name: inspect.signature(getattr(nn.Module, name)) for name in before}
     assert load == inspect.signature(torch.load) and torch.serialization.load is torch.load
 
@@ -94,28 +96,28 @@ def test_nothing_else_changes():
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     layer(torch.ones(1, 2, device="cuda")).sum().backward()
     optimizer.step()
-    assert not facts.faults
+    assert not faults.noted
 
 
 @simulated(devices=1)
 def test_notes_die_with_their_modules():
     import gc
 
-    from locus.blame import facts
+    from locus.program import moments
     from locus.watch import hooks
     from torch import nn
 
-    facts.install_hooks()
+    hooks.install_hooks()
     for _ in range(3):
         nn.Linear(2, 2).to("cuda")
     gc.collect()
-    assert len(hooks._moves) == 0
+    assert len(moments._moves) == 0
 
 
 @simulated(devices=1)
 def test_modules_with_a_hash_and_an_equality_of_their_own():
     """A module of a metrics library hashes its state, which is not there before its own __init__ has run."""
-    from locus.blame import facts
+    from locus.program import moments
     from locus.watch import hooks
     from torch import nn
 
@@ -130,10 +132,10 @@ def test_modules_with_a_hash_and_an_equality_of_their_own():
         def __eq__(self, other):
             raise AssertionError("the program's own; not for Locus")
 
-    facts.install_hooks()
+    hooks.install_hooks()
     first, second = Metric().to("cuda"), Metric()
-    assert hooks.moves_of(first)[1] == "cuda:0" and hooks.moves_of(second) == (None, None)
-    assert hooks.made_at(first) and hooks.made_at(second)
+    assert moments.moves_of(first)[1] == "cuda:0" and moments.moves_of(second) == (None, None)
+    assert moments.made_at(first) and moments.made_at(second)
 
 
 def test_tensors_in():

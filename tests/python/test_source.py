@@ -88,13 +88,13 @@ def case_of_code(code, filename):
 
 @simulated(devices=1)
 def test_without_source():
-    from locus.blame import facts
+    from locus import faults
 
     case = case_of_code(START + "y = torch.ones(4)\nx + y\n", "<string>")
     operand = next(o for o in case["operands"] if o["odd"])
     assert operand["name"] == "y" and operand["edits"] == {} and operand["expression"] is None
     assert case["use"]["line"] == 6 and case["use"]["text"] == "" and case["use"]["file"] == "<string>"
-    assert not facts.faults
+    assert not faults.noted
 
 
 @simulated(devices=1)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import collections
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from locus import faults
+from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
-from locus.watch import error_chain
-
-if TYPE_CHECKING:
-    from locus.watch.messages import Finding
+from locus.process import simulation
+from locus.program import places
+from locus.watch import error_chain, messages, real, reporter
+from locus.watch.messages import Finding
 
 _ERRORS = (RuntimeError, TypeError, ValueError, BufferError)
 """What PyTorch raises about devices, and NumPy."""
@@ -40,12 +42,9 @@ def guard(history: bool = False) -> None:
     global _on
     if not isinstance(history, bool):
         raise UsageError(f"guard(history={history!r}) is not known. Use True or False.")
-    from locus._load import load_bridge
-    from locus.process import simulation
-
     bridge = load_bridge()
     if simulation.active_options() is None:
-        bridge.set_library_folders(simulation.library_folders())
+        bridge.set_library_folders(library_folders())
     if history:
         _record(bridge)
     if _on:
@@ -65,14 +64,12 @@ def explain(error: BaseException) -> Finding | None:
 
 
 def _record(bridge: Any) -> None:
-    from locus.blame import facts
-    from locus.process import simulation
-    from locus.watch import real, reporter
+    from locus.watch import hooks
 
     if simulation.active_options() is None:
         real.need_devices("guard(history=True)")
         real.start()
-    facts.install_hooks()
+    hooks.install_hooks()
     reporter.watch_threads(bridge)
     bridge.start_recording()
 
@@ -83,8 +80,6 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Finding | None:
         return error.__dict__.get("finding")
     _asking.now = True
     try:
-        from locus.watch import messages
-
         if messages.recognise(error) is None:
             return None
         error.__dict__["_locus_asked"] = True
@@ -92,7 +87,6 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Finding | None:
         if finding is not None:  # the text stands in the message already
             error.__dict__["finding"] = finding
             return finding
-        from locus._load import load_bridge
         from locus.watch import explaining
 
         def explain_it() -> Finding | None:
@@ -108,9 +102,7 @@ def _attach(error: BaseException, frames: list[Any] | None) -> Finding | None:
         error.__dict__.setdefault("__notes__", []).append("\n" + finding.text)
         return finding
     except Exception as fault:  # PyTorch's own words stand
-        from locus.blame import facts
-
-        facts.note_fault("explaining", fault)
+        faults.note("explaining", fault)
         return None
     finally:
         _asking.now = False
@@ -165,9 +157,6 @@ def _install_monitor() -> None:
     tool = next((number for number in (4, 3, 5, 1) if monitoring.get_tool(number) is None), None)
     if tool is None:
         return  # other tools have taken all places; the hooks still explain what nobody catches
-
-    from locus.program import places
-    from locus.watch import messages
 
     def raised(code: Any, offset: int, error: BaseException) -> None:
         if not isinstance(error, _ERRORS) or "_locus_asked" in error.__dict__ or getattr(_asking, "now", False):

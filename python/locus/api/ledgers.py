@@ -9,6 +9,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from locus.api import policies
 from locus.errors import LedgerError, UsageError
 
 if TYPE_CHECKING:
@@ -82,16 +83,12 @@ class ledger(contextlib.ContextDecorator):
     def __enter__(self) -> Self:
         if self._bridge is not None:
             raise UsageError("this ledger was used before. Make a new one: `with locus.ledger() as ledger:`.")
-        from locus.api import policies
-
         self._bridge, self._state = policies.begin_recording(f"locus.{type(self).__name__}()")
         self._scopes = {device: self._bridge.open_peak(device) for device in range(_device_count())}
         self._before = _read(self._bridge)
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        from locus.api import policies
-
         self._after = _read(self._bridge)
         self._peaks = {device: self._bridge.peak_of(device, scope) for device, scope in self._scopes.items()}
         for device, scope in self._scopes.items():

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from locus.errors import UsageError
-from locus.program import reachable, values
+from locus.program import moments, reachable, values
 
 _ALIGNMENT = 16  # bytes; the largest element there is
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -280,12 +280,11 @@ def _dressed_like(old: Any, new: Any) -> Any:
 
 def _note_modules(graph: reachable.Graph, device: torch.device) -> None:
     """For the check: these modules were moved here, on purpose."""
-    hooks = sys.modules.get("locus.watch.hooks")
-    if hooks is not None:
-        place_ = hooks._user_place()
+    if moments.is_noting:
+        place_ = moments.user_place()
         for node in graph.nodes:
             if values.is_module(node.value):
-                hooks.record_module_move(node.value, str(device), place=place_)
+                moments.note_move(node.value, str(device), place=place_)
 
 
 def _say(placement: Placement, show: bool | None) -> None:

@@ -8,6 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+from locus.errors import UsageError
+from locus.process import simulation
+from locus.watch import real, reporter
+
 POLICIES = ("collect", "raise", "warn", "move")
 """The names that policy() takes."""
 
@@ -64,9 +68,6 @@ class policy(contextlib.ContextDecorator):
 
 def _enter(name: str) -> tuple[Any, int, bool]:
     """(bridge, the state to come back to, whether this scope needs the watch)."""
-    from locus.process import simulation
-    from locus.watch import reporter
-
     options = simulation.active_options()
     if name == "raise" and (options is None or options.devices == 0):
         return None, reporter.CLOSED, False  # PyTorch raises by itself
@@ -89,8 +90,6 @@ def _leave(entered: tuple[Any, int, bool]) -> None:
 
 def begin_recording(asked: str) -> tuple[Any, int | None]:
     """Lets the ledger be kept, whatever the policy: (bridge, what end_recording() needs)."""
-    from locus.watch import reporter
-
     bridge = _devices(asked)
     bridge.begin_watching()
     # On real devices copies are seen at the door alone; simulated ones note their own.
@@ -108,10 +107,6 @@ def end_recording(bridge: Any, state: int | None) -> None:
 
 def _devices(asked: str) -> Any:
     """The bridge, where there are devices to watch; a UsageError where there are none."""
-    from locus.errors import UsageError
-    from locus.process import simulation
-    from locus.watch import real, reporter
-
     options = simulation.active_options()
     if options is None or options.devices == 0:
         import torch

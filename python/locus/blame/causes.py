@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from locus.blame import nested, siblings
 from locus.fixing import device_text, rewriting
-from locus.program import batches, bindings, histories, places, source, trails, values
+from locus.program import batches, bindings, histories, makers, places, source, trails, values
 from locus.program.links import other_bindings
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
@@ -157,7 +157,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
         edit = rewriting.append_call(file, node.func.value, f".to({words})")
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
-        made = isinstance(node, ast.Call) and histories.called_name(node) in rewriting.FACTORIES
+        made = isinstance(node, ast.Call) and histories.called_name(node) in makers.FACTORIES
         edit = None
         if made:
             edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
@@ -251,7 +251,7 @@ def _ignores_device(link: trails.Link) -> bool:
     if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign", "attribute"):
         return False
     calls = [node for node in ast.walk(link.node) if isinstance(node, ast.Call)]
-    if link.how == "attribute" and not any(histories.called_name(call) in trails.MAKERS for call in calls):
+    if link.how == "attribute" and not any(histories.called_name(call) in makers.MAKERS for call in calls):
         return False  # computed of something: that is where it should have been said
     told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in device_text.NAMES}
     if not told:
@@ -328,7 +328,7 @@ def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> tra
         # No history of its own, as a sparse tensor's or NumPy's memory: the text is all there is.
         given = next((link for link in links if link.how == "made"), None)
         return given or next((link for link in links if link.how == "assign" and not steps), None)
-    if made is None or (made.call is not None and histories.called_name(made.call) in trails.MAKERS):
+    if made is None or (made.call is not None and histories.called_name(made.call) in makers.MAKERS):
         return None
     computed = made.call is not None and histories.called_name(made.call)[:1].isupper()
     for link in links:

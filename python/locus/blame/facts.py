@@ -13,17 +13,11 @@ from typing import Any
 
 import torch
 
+from locus import faults
 from locus.blame import causes, givers, left_layers, left_modules, movers, operands, owners, prefetchers
 from locus.fixing import caches, edits
 from locus.program import expressions, histories, names, places, source, trails, values
-from locus.watch.hooks import install_hooks, record_module_move
 
-__all__ = ["build_case", "faults", "install_hooks", "record_module_move"]
-
-faults: list[str] = []
-"""What went wrong in here, a few of them; for the report's notes."""
-
-_MAX_FAULTS = 20
 _COLLATE = os.path.join("data", "_utils", "collate.py")
 
 
@@ -34,24 +28,14 @@ def build_case(raw: dict[str, Any], frames: list[Any] | None = None) -> dict[str
         frames = places.frames_here() if frames is None else frames
         _Case(raw, case, frames).fill()
     except BaseException as error:
-        note_fault("build_case", error)
+        faults.note("build_case", error)
     finally:
         try:
             places.release_locals(frames or [])
         except BaseException as error:
-            note_fault("release_locals", error)
+            faults.note("release_locals", error)
         del frames
     return case
-
-
-def note_fault(where: str, error: BaseException) -> None:
-    """Remembers a fault of ours; the program does not hear of it."""
-    if len(faults) < _MAX_FAULTS:
-        line = error.__traceback__
-        while line is not None and line.tb_next is not None:
-            line = line.tb_next
-        at = f" at {line.tb_frame.f_code.co_filename}:{line.tb_lineno}" if line is not None else ""
-        faults.append(f"{where}: {type(error).__name__}: {error}{at}")
 
 
 def _empty_case(raw: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +77,7 @@ class _Case:
         try:
             return step(*arguments)
         except BaseException as error:  # what an object of the program raises when it is looked at
-            note_fault(what, error)
+            faults.note(what, error)
             return None
 
     def fill_place(self) -> None:

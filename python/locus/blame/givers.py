@@ -12,7 +12,7 @@ from typing import Any
 
 from locus.blame.causes import Cause, location_of
 from locus.fixing import device_text, rewriting
-from locus.program import batches, bindings, histories, source, trails, values
+from locus.program import batches, bindings, histories, makers, source, trails, values
 
 
 def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
@@ -20,7 +20,7 @@ def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.Frame
     fetchers = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename.endswith("fetch.py")]
     dataset = values.get_attribute(fetchers[0], "dataset") if fetchers else values.MISSING
     last = next((s.facts["at"] for s in reversed(steps) if s.facts["at"]["line"]), None)
-    for file, tree in rewriting.class_trees(dataset) if dataset is not values.MISSING else ():
+    for file, tree in bindings.class_trees(dataset) if dataset is not values.MISSING else ():
         for method in tree.body:
             if not isinstance(method, ast.FunctionDef) or method.name not in ("__getitem__", "__iter__"):
                 continue
@@ -125,7 +125,7 @@ def _left_elements(file: source.Source) -> dict[str, tuple[ast.stmt, ast.Subscri
 def is_made_anew(step: histories.Step) -> bool:
     """`torch.zeros(p.shape)`, not zeros_like(p): on the CPU wherever the parameter is, before and after it is moved."""
     name = histories.called_name(step.call) if step.call is not None else ""
-    return name in rewriting.FACTORIES and not name.endswith("_like") and not step.facts["explicit"]
+    return name in makers.FACTORIES and not name.endswith("_like") and not step.facts["explicit"]
 
 
 def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.FrameType]) -> Cause | None:

@@ -1,6 +1,6 @@
 """Which module was left behind, and the line that made it: that is where a person would move it.
 
-Reads modules, the moves and constructions that hooks.py noted, and trees. Moves nothing.
+Reads modules, the moves and constructions that were noted, and trees. Moves nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 
 from locus.blame.causes import Cause, location_of
 from locus.fixing import device_text, rewriting
-from locus.program import histories, places, source, values
-from locus.watch import hooks
+from locus.program import bindings, histories, moments, places, source, values
 
 
 def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> Cause | None:
@@ -67,7 +66,7 @@ def of_wrong_card(steps: list[histories.Step], device: str, users: list[types.Fr
 def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:
     """A parameter or buffer that was made after its module had been moved: the line that made it."""
     made = [s for s in facts["history"] if s["action"] == "created" and s["at"]["line"] and not s["explicit"]]
-    if not made or hooks.moves_of(module)[0] is None:
+    if not made or moments.moves_of(module)[0] is None:
         return None
     return Cause(made[-1]["at"], facts["edits"].get("factory_device"))
 
@@ -90,7 +89,7 @@ def _is_wholly_on(module: Any, device: str) -> bool:
 
 def _is_left_around(module: Any, device: str) -> bool:
     """Whether a module was made around others that had been moved before, and all that was made with it was left."""
-    given = [part for inner in module.modules() if not hooks.is_made_with(inner, module) for part in inner.modules()]
+    given = [part for inner in module.modules() if not moments.is_made_with(inner, module) for part in inner.modules()]
     others = {id(part) for part in given}
     own = [inner for inner in module.modules() if id(inner) not in others]
     tensors = [t for inner in own for table in (inner._parameters, inner._buffers) for t in table.values()]
@@ -104,18 +103,18 @@ def _is_mostly_left(module: Any, device: str) -> bool:
     """
     parts = [part for part in module.children() if next(part.parameters(), None) is not None]
     left = [part for part in parts if _is_wholly_on(part, device)]
-    if 2 * len(left) <= len(parts) or hooks.moves_of(module)[0] is not None:
+    if 2 * len(left) <= len(parts) or moments.moves_of(module)[0] is not None:
         return False
-    moved = [hooks.moves_of(part)[0] for part in parts]
+    moved = [moments.moves_of(part)[0] for part in parts]
     own = f"{type(module).__name__}."
     return not any(place is not None and place["function"].startswith(own) for place in moved)
 
 
 def _construction(module: Any, wrong: str, device: str, users: list[types.FrameType]) -> Cause | None:
-    callers = hooks.made_at(module)
+    callers = moments.made_at(module)
     if not callers:
         return None
-    chosen = next((n for n in range(len(callers)) if not hooks.makes_others(module, n, wrong)), 0)
+    chosen = next((n for n in range(len(callers)) if not moments.makes_others(module, n, wrong)), 0)
     place = callers[chosen]
     file = source.load(place["file"])
     node = _call_at(file, place) if file is not None else None
@@ -159,7 +158,7 @@ def _keeper(
             continue
         held = values.attributes(owner)
         kept = [name for name, value in [*held.items(), *(held.get("_modules") or {}).items()] if value is module]
-        for its_file, tree in rewriting.class_trees(owner) if kept else ():
+        for its_file, tree in bindings.class_trees(owner) if kept else ():
             if not device_text.is_mentioned_in(tree):
                 continue
             for statement in ast.walk(tree):

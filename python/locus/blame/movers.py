@@ -21,7 +21,7 @@ def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
     where it was ("" where its own name says it best), and the edit that keeps it. Only where the line has copied."""
     stored = [(link.context.me, link.target.attr) for link in trail.links if link.how == "attribute"]
     for owner, attribute in [*trail.owners, *stored]:
-        for file, tree in () if values.is_module(owner) else rewriting.class_trees(owner):
+        for file, tree in () if values.is_module(owner) else bindings.class_trees(owner):
             for method in tree.body:
                 if isinstance(method, ast.FunctionDef) and method.name in _METHODS:
                     found = _dropped_in(file, method, attribute)
@@ -79,7 +79,7 @@ def of_forgotten(owner: Any, attribute: str, device: str) -> Cause | None:
     """The method that moved an object's other tensors to `device` and left this one where it was."""
     if values.is_module(owner) or values.is_tensor(owner):
         return None
-    for file, tree in rewriting.class_trees(owner):
+    for file, tree in bindings.class_trees(owner):
         for method in tree.body:
             if isinstance(method, ast.FunctionDef) and method.name in _METHODS:
                 given = _given_unmoved(file, method, attribute)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from locus.program import names, values
-from locus.watch import hooks
+from locus.program import moments, names, values
 
 
 def facts_of(match: names.Match, tensor: Any) -> dict[str, Any]:
@@ -20,8 +19,8 @@ def facts_of(match: names.Match, tensor: Any) -> dict[str, Any]:
     if not values.is_module(holder.module):
         tensors = [p for group in holder.module.param_groups for p in group["params"]]
         facts["device"] = _majority(tensors, None)
-        facts["moved_at"], facts["moved_to"] = hooks.last_move_of_parameters(holder.module)
-        facts["built_at"] = hooks.optimizer_place(holder.module)
+        facts["moved_at"], facts["moved_to"] = moments.last_move_of_parameters(holder.module)
+        facts["built_at"] = moments.optimizer_place(holder.module)
         return facts
     # The nearest module around the tensor that has others of its own: parts of a model may live on different devices.
     path = holder.path
@@ -31,7 +30,7 @@ def facts_of(match: names.Match, tensor: Any) -> dict[str, Any]:
         if facts["device"] or not path:
             break
         path = path.rpartition(".")[0]
-    facts["moved_at"], facts["moved_to"] = hooks.moves_of(holder.module)
+    facts["moved_at"], facts["moved_to"] = moments.moves_of(holder.module)
     return facts
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 
-from locus.fixing import device_text, rewriting
-from locus.program import batches, bindings, histories, text_index, values
+from locus.fixing import device_text
+from locus.program import batches, bindings, histories, makers, text_index, values
 from locus.program.links import Link
 
 
@@ -49,7 +49,7 @@ def places_tensor(node: ast.AST) -> bool:
     """`x.to(device)`, `torch.zeros(3, device=device)`: says where a tensor shall be."""
     if bindings.is_move(node):
         return moves_tensor(node)
-    made = isinstance(node, ast.Call) and histories.called_name(node) in rewriting.MAKERS
+    made = isinstance(node, ast.Call) and histories.called_name(node) in makers.MAKERS
     return made and any(k.arg == "device" for k in node.keywords)
 
 

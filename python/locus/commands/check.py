@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from locus import ranks, scratch
-from locus.commands import fix, run
+from locus import scratch
+from locus.commands import run
 from locus.errors import LocusError, UsageError
-from locus.process import children, endings, launching, reports, runner, settings, simulation
+from locus.process import children, endings, launching, reports, reruns, runner, settings, simulation, watched
+from locus.process.session import Session
+from locus.program.end import End
+from locus.ranks import checking
+from locus.watch import real
 
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
-_CLOSED_PIPE = 120  # what Python itself ends with when its output can't be written
 
 SUMMARY = "find every tensor that is on the wrong device, in one run"
 
@@ -90,10 +91,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     nproc = launching.parse_nproc(arguments.nproc, options.devices)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
-    max_runs = fix.parse_max_runs(arguments.max_runs, arguments.verify)
+    max_runs = reruns.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
-    from locus.process.session import Session
-
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
     if nproc is not None:
         return _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier, finish)
@@ -106,9 +105,9 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     def compared(report: bytes) -> bytes:
         return report if earlier is None else reports.compare(report, earlier, arguments.baseline)
 
-    def make(end: runner.End, finished: bool) -> bytes:
+    def make(end: End, finished: bool) -> bytes:
         if finished:
-            ranks.judge(session, session.folder)
+            checking.judge(session, session.folder)
             session.coverage.take_in(session.folder)
             children.take_in(session.bridge, session.folder)
             return compared(session.json(end))
@@ -125,7 +124,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
                 report, outcome = verifier.verify(session, report)
             if patience.came:
                 finish(Observed(report, outputs, None))
-                return runner.End.by_signal(patience.came[0]).exit
+                return End.by_signal(patience.came[0]).exit
         return finish(Observed(report, outputs, outcome))
 
     ending = endings.Ending(make, publish, revive, session.folder)
@@ -134,7 +133,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     try:
         if arguments.verify:
             # Set aside before the program starts: it runs the program again from there.
-            verifier = fix.Verifier(
+            verifier = reruns.Verifier(
                 target,
                 session.folder,
                 lambda: _prepare_devices(arguments, options),
@@ -165,55 +164,19 @@ def _run_to_its_end(
         with children.gathering(session.folder):
             children.follow(session)
             try:
-                end = _run_whole(target, session, fix.PATIENCE if arguments.verify else None)
+                end = watched.run_whole(target, session, reruns.PATIENCE if arguments.verify else None)
             finally:
                 children.write_own()  # of a child that comes out here; nothing in the program itself
         with endings.Patience():
             session.stop()
-            flushed = _flush()
-            return ending.finish(runner.End(flushed) if flushed else end)
+            flushed = watched.flush()
+            return ending.finish(End(flushed) if flushed else end)
     except KeyboardInterrupt as second:  # while the first one was shown
-        return ending.finish(runner.End.by_error(second))
-
-
-def _run_whole(target: runner.Target, session: Any, patience: float | None = None) -> runner.End:
-    """Runs the program until its threads and its exit handlers are done, too; these have `patience` seconds, and as
-    long as the program took. A child that the program forked, and that comes out here, ends: the first process reports.
-    """
-    from locus.process.session import StopAfterSteps
-
-    began = time.monotonic()
-    end = runner.run_to_end(target, ends_quietly=StopAfterSteps)
-    if children.is_child():
-        raise SystemExit(end.exit)
-    seconds = None if patience is None else patience + time.monotonic() - began
-    try:
-        return runner.wind_down(end, seconds)
-    except TimeoutError:
-        session.incomplete = f"the program's threads and exit handlers had not ended within {seconds:,.0f} s"
-        return end
+        return ending.finish(End.by_error(second))
 
 
 def _was_stopped(report: bytes) -> bool:
     return json.loads(report)["program"]["ended_by"].startswith("SIG")
-
-
-def run_watched(session: Any, target: runner.Target, folder: str, finish: Callable[[runner.End], NoReturn]) -> NoReturn:
-    """Runs the program under a session, with the processes that it starts, which report into the folder. However the
-    program ends, `finish` hears how."""
-
-    def report(end: runner.End) -> NoReturn:
-        session.stop()
-        _flush()
-        ranks.judge(session, folder)
-        children.take_in(session.bridge, folder)
-        finish(end)
-
-    session.start()
-    endings.catch_exit(lambda status: report(runner.End(status)))
-    with children.gathering(folder):
-        children.follow(session)
-        report(_run_whole(target, session, fix.PATIENCE))
 
 
 def _observe_ranks(
@@ -228,8 +191,6 @@ def _observe_ranks(
     finish: Callable[[Observed], int],
 ) -> int:
     """Starts the ranks, each of which checks itself, and makes one report of theirs; the exit code."""
-    from locus.process.session import Session
-
     if arguments.verify:
         raise UsageError(
             "edits are tried in one process; --nproc can't be had with --verify or `locus fix`. Leave it out."
@@ -245,13 +206,13 @@ def _observe_ranks(
     session.allow_empty = arguments.allow_empty
     with children.gathering() as folder, endings.Patience() as patience:
         end, codes = launching.launch(nproc, target, patience)
-        _flush()
+        watched.flush()
         for variable in options.to_environment():
             os.environ.pop(variable, None)  # this process only reports: it needs no devices
         session.load()
-        ranks.judge(session, folder, codes)
+        checking.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-        if not session.finding_count() and not ranks.joined(session, folder):
+        if not session.finding_count() and not checking.joined(session, folder):
             session.incomplete = _why_not_joined(nproc, codes)
         report = session.json(end)
         report = report if earlier is None else reports.compare(report, earlier, arguments.baseline)
@@ -269,8 +230,6 @@ def _why_not_joined(nproc: int, codes: dict[int, int]) -> str:
 
 def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:
     if arguments.real:
-        from locus.watch import real
-
         if simulation.SIMULATE_VARIABLE in os.environ:
             raise UsageError(
                 f"--real can't be had where {simulation.SIMULATE_VARIABLE} simulates devices. Unset it, or leave "
@@ -280,7 +239,7 @@ def _prepare_devices(arguments: argparse.Namespace, options: simulation.Simulati
         real.start()
         return
     os.environ.update(options.to_environment())
-    simulation.simulate(options.devices, options.memory_bytes, options.rng)
+    simulation.activate(options)
 
 
 def _steps(text: str | None) -> int | None:
@@ -289,22 +248,6 @@ def _steps(text: str | None) -> int | None:
     if not text.isdecimal() or int(text) == 0:
         raise UsageError(f"--steps {text} is not a number of steps. Use a whole number from 1 on.")
     return int(text)
-
-
-def _flush() -> int:
-    """What the program has printed goes out before the report; Python's own exit code where nobody reads any more."""
-    failed = 0
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            failed = _CLOSED_PIPE if stream is sys.stdout else failed
-    if failed:  # or Python would try again at its end, and complain
-        with contextlib.suppress(OSError):
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, 1)
-            os.close(nothing)
-    return failed
 
 
 def write(observed: Observed, arguments: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 
+from locus import _startup
 from locus.errors import UsageError
 from locus.process import runner, settings, simulation
 
@@ -38,8 +39,6 @@ def execute(arguments: argparse.Namespace) -> int:
     options = machine(arguments, settings.find())
     program = target(arguments)
     os.environ.update(options.to_environment())
-    from locus import _startup  # reads the environment; the machine is there when the program imports PyTorch
-
     _startup.activate_with_torch(options)
     return runner.run(program)
 

@@ -21,7 +21,6 @@ from locus.fixing.module_edits import module_list, move_module, move_root, optim
 from locus.fixing.rewriting import (
     add_argument,
     append_call,
-    class_trees,
     device_argument,
     ends_line,
     indent_of,
@@ -29,7 +28,7 @@ from locus.fixing.rewriting import (
     starts_line,
     statements_after,
 )
-from locus.program import batches, bindings, expressions, histories, names, places, source, values
+from locus.program import batches, bindings, expressions, histories, makers, names, places, source, values
 from locus.program.source import Change, Edit
 
 
@@ -66,13 +65,13 @@ def operand_edits(request: Request) -> dict[str, Edit]:
     found: dict[str, Edit] = {}
     kind_of_case = request.case["kind"]
     if kind_of_case in _ONLY:
-        makers = {kind: _MAKERS[kind] for kind in _ONLY[kind_of_case]}
+        ways = {kind: _WAYS[kind] for kind in _ONLY[kind_of_case]}
     else:
         # Where the operator does not ask for the CPU, moving things there mends nothing. Results are compared there.
         wanted = request.device != "cpu" or request.rule in ("cpu", "index")
         compared = {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
-        makers = _MAKERS if wanted else compared
-    for kind, make in makers.items():
+        ways = _WAYS if wanted else compared
+    for kind, make in ways.items():
         edit = None
         with contextlib.suppress(BaseException):  # an odd tree, or object, must not cost the other edits
             edit = make(request)
@@ -209,7 +208,7 @@ def _draw_there(request: Request) -> Edit | None:
     """`torch.randperm(n, generator=g)` -> `torch.randperm(n, generator=g, device=g.device)`: drawn where g is."""
     use = request.use
     call = use.node if use is not None else None
-    if not isinstance(call, ast.Call) or histories.called_name(call) not in rewriting.FACTORIES or use.file is None:
+    if not isinstance(call, ast.Call) or histories.called_name(call) not in makers.FACTORIES or use.file is None:
         return None
     given = next((k.value for k in call.keywords if k.arg == "generator"), None)
     if given is None or any(k.arg == "device" for k in call.keywords):
@@ -243,7 +242,7 @@ def generator_device(request: Request) -> Edit | None:
     wanted = {request.facts["name"], request.facts["expression"], f"self.{request.facts['name'].rpartition('.')[2]}"}
     trees = list(scopes(request))
     for frame in request.users[:1]:
-        trees += class_trees(frame.f_locals.get("self"))
+        trees += bindings.class_trees(frame.f_locals.get("self"))
     for file, scope in trees:
         for node in file.find(scope, *(("assign", text) for text in wanted if text)):
             if isinstance(node, ast.Assign) and any(ast.unparse(target) in wanted for target in node.targets):
@@ -377,25 +376,24 @@ def _gathered(node: ast.AST | None) -> ast.AST | None:
 
 def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
     """The call that made the tensor: from its history, else the expression itself, else the variable's assignment."""
-    makers = rewriting.FACTORIES | rewriting.WITHOUT_DEVICE
     placed = next((step for step in reversed(request.steps) if step.facts["action"] != "computed"), None)
     if placed is not None and placed.facts["action"] == "moved" and placed.facts["explicit"]:
         return None, None  # where it was made says nothing: it was put where it is later
     for step in request.steps:
         made = step.call is not None and step.facts["action"] in ("created", "foreign")
-        if made and histories.called_name(step.call) in makers:
+        if made and histories.called_name(step.call) in makers.MAKERS:
             return (None, None) if _serves_others(request, step) else (step.file, step.call)
     if request.steps and not isinstance(request.tensor, torch.Generator):
         return None, None
     file, node = _place(request)
-    if isinstance(node, ast.Call) and histories.called_name(node) in makers:
+    if isinstance(node, ast.Call) and histories.called_name(node) in makers.MAKERS:
         return file, node
     name = request.facts["name"]
     for file, scope in scopes(request) if name.isidentifier() else ():
         for statement in file.find(scope, ("assign", name)):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 named = [t.id for t in statement.targets if isinstance(t, ast.Name)]
-                if named == [name] and histories.called_name(statement.value) in makers:
+                if named == [name] and histories.called_name(statement.value) in makers.MAKERS:
                     return file, statement.value
     return None, None
 
@@ -419,7 +417,7 @@ _ONLY = {
     "generator": ("generator_device", "factory_device"),
 }
 
-_MAKERS: dict[str, Callable[[Request], Edit | None]] = {
+_WAYS: dict[str, Callable[[Request], Edit | None]] = {
     make.__name__: make
     for make in (
         register_buffer, module_list, factory_device, assign_to, move_at_use, move_batch, move_module, move_weight,

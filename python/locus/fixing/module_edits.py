@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from locus.fixing import device_text, rewriting
-from locus.fixing.rewriting import append_call, class_trees, ends_line, indent_of, nn_name
-from locus.program import histories, source, values
+from locus.fixing.rewriting import append_call, ends_line, indent_of, nn_name
+from locus.program import bindings, histories, moments, source, values
 from locus.program.source import Change, Edit
-from locus.watch import hooks
 
 if TYPE_CHECKING:
     from locus.fixing.edits import Request
@@ -93,7 +92,7 @@ def optimizer_state(request: Request) -> Edit | None:
     match = request.match
     if request.facts["kind"] != "optimizer-state" or match is None:
         return None
-    moved, _ = hooks.last_move_of_parameters(match.way.holder.root)
+    moved, _ = moments.last_move_of_parameters(match.way.holder.root)
     file = source.load(moved["file"]) if moved else None
     around = file.statements_at(moved["line"]) if file else []
     statement = around[-1] if around else None
@@ -130,7 +129,7 @@ def scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:
             yield file, scope
     match = request.match
     if match is not None and match.way.holder is not None:
-        yield from class_trees(match.way.holder.module)
+        yield from bindings.class_trees(match.way.holder.module)
 
 
 def _attribute_assignment(request: Request) -> tuple[source.Source | None, Any]:
@@ -138,7 +137,7 @@ def _attribute_assignment(request: Request) -> tuple[source.Source | None, Any]:
     match = request.match
     if match is None or match.way.holder is None:
         return None, None
-    for file, tree in class_trees(match.way.holder.module):
+    for file, tree in bindings.class_trees(match.way.holder.module):
         for method in tree.body:
             if not isinstance(method, ast.FunctionDef) or method.name != "__init__" or not method.args.args:
                 continue
@@ -163,7 +162,7 @@ def move_root(request: Request) -> Edit | None:
     parts = [part for part in holder.path.split(".") if part]
     # A whole that has been moved before is not what is missing; the part was added later.
     # Nor is a whole whose parts have been put on devices one by one.
-    moved = hooks.moves_of(holder.root)[0] is not None or _has_parts_on_cuda(holder.root)
+    moved = moments.moves_of(holder.root)[0] is not None or _has_parts_on_cuda(holder.root)
     names_ = [".".join([holder.root_name, *parts[:count]]) for count in range(len(parts), -1, -1)]
     for name in names_[:-1] if moved else [holder.root_name]:
         edit = _move_made(request, name, request.frames[match.frame])
@@ -184,7 +183,7 @@ def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | No
     if before:
         owner = values.evaluate(ast.parse(before, mode="eval").body, frame)
         if owner is not values.MISSING:
-            trees += [(f, tree, f"self.{attribute}") for f, tree in class_trees(owner)]
+            trees += [(f, tree, f"self.{attribute}") for f, tree in bindings.class_trees(owner)]
     for file, scope, target in trees:
         made = rewriting.values_of(file, scope, target)
         if len(made) > 1 and file.file == frame.f_code.co_filename:

@@ -6,34 +6,14 @@ Works on trees and text; knows nothing of cases.
 from __future__ import annotations
 
 import ast
-import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from locus.program import histories, source, text_index, values
+from locus.program.makers import FACTORIES, RANDOM, WITHOUT_DEVICE
 from locus.program.source import Change, Edit
-
-FACTORIES = {
-    "arange", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
-    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
-    "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "as_tensor", "asarray", "tril_indices", "triu_indices",
-    "zeros", "complex", "Generator", "ones_like", "zeros_like", "empty_like", "full_like", "rand_like", "randn_like",
-    "randint_like",
-}  # fmt: skip
-
-WITHOUT_DEVICE = {
-    "from_numpy", "frombuffer", "Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
-    "HalfTensor", "ByteTensor", "normal", "complex",
-}  # fmt: skip
-
-MAKERS = FACTORIES | WITHOUT_DEVICE
-"""Functions that make tensors out of nothing."""
-
-RANDOM = {"normal", "rand", "randint", "randn", "randperm", "rand_like", "randn_like", "randint_like"}
-"""Factories whose numbers depend on where they are drawn: a device of their own would change the program's results."""
 
 GATHERING = {"sum", "stack", "cat", "concat", "hstack", "vstack", "max", "min"}
 """Functions that put the results of one expression together."""
@@ -137,25 +117,6 @@ def _random_calls(file: source.Source) -> tuple[int, int]:
     moves = [n for n in file.find(file.tree, ("call", "to"), ("call", "cuda")) if isinstance(n.func, ast.Attribute)]
     moved = [n.func.value for n in moves if isinstance(n.func.value, ast.Call)]
     return drawn, sum(histories.called_name(node) in RANDOM for node in moved)
-
-
-def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
-    """The files and trees of the classes of a value, its own first, PyTorch's not."""
-    for cls in type(value).__mro__:
-        if cls.__module__.startswith("torch."):
-            return
-        code = next((c for c in map(_code_of, vars(cls).values()) if c is not None), None)
-        module = sys.modules.get(cls.__module__)
-        file = source.load(code.co_filename if code is not None else getattr(module, "__file__", None) or "")
-        tree = file.class_named(cls.__qualname__) if file else None
-        if tree is not None:
-            yield file, tree
-
-
-def _code_of(value: Any) -> types.CodeType | None:
-    """The code of a method that is written in the class itself."""
-    function = getattr(value, "__func__", value)
-    return function.__code__ if isinstance(function, types.FunctionType) else None
 
 
 def wrap(file: source.Source, value: ast.AST, name: str) -> list[Change] | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from locus.fixing import patches
 from locus.fixing.patches import Edit
-from locus.process.rerun_server import Rerun
+from locus.fixing.rerun import Rerun
 from locus.program import source
 
 MENDED_BY_OTHERS = "mended by the edits of the other findings"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import sys
 import time
@@ -124,8 +125,6 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _chosen(whole: table.Table, arguments: argparse.Namespace) -> table.Table:
     """The part of a table that --only and --dtypes leave."""
-    import fnmatch
-
     dtypes = _dtypes(arguments.dtypes)
     rows = {
         key: row

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import datetime
+import difflib
 import fnmatch
 import json
 import os
@@ -256,8 +257,6 @@ class _Taking:
         names = sorted({entry[1] for entry in self.entries})
         for pattern in self.wanted.only:
             if not fnmatch.filter(names, pattern):
-                import difflib
-
                 near = difflib.get_close_matches(pattern, names, 3)
                 hint = f" Did you mean {', '.join(near)}?" if near else " Names may have * and ?, as in 'linalg.*'."
                 raise UsageError(

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Container, Iterator
 from typing import Any
 
+import locus
 from locus.ground_truth import cases, table
 
 POISON = ("device-side assert", "illegal memory", "CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuFFT error")
@@ -66,8 +67,6 @@ def begin(simulated: bool) -> dict[str, Any]:
     """Gets the devices ready; {"torch": …, "device": …, "cuda": …}, or {"error": why there are none}."""
     torch = cases.prepare()
     if simulated:
-        import locus
-
         locus.simulate(devices=1)
     elif not torch.cuda.is_available():
         build = "is a CPU build" if torch.version.cuda is None else "sees no CUDA device"

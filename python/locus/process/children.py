@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -17,12 +18,13 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from locus import scratch
+from locus import faults, scratch
 from locus.process import progress
 from locus.process.companion import Companion
-from locus.watch import uncaught
+from locus.process.session import Session
+from locus.ranks import checking, membership
+from locus.watch import reporter, uncaught
 
-FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
 STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
 
 _COUNTERS = ".counters"  # the ending of the files of locus.process.progress
@@ -34,11 +36,6 @@ _used_before_fork = False
 _watchers: list[Callable[[Any], None]] = []
 
 
-def folder() -> str:
-    """The folder of the check that this process belongs to, or ""."""
-    return os.environ.get(FOLDER_VARIABLE, "")
-
-
 def is_child() -> bool:
     """Whether this process was started, or forked, by one that is checked."""
     return _is_child
@@ -47,19 +44,19 @@ def is_child() -> bool:
 @contextlib.contextmanager
 def gathering(given: str | None = None) -> Iterator[str]:
     """The folder for the processes that this one will start: the caller's, or one that is gone at the end."""
-    before = os.environ.get(FOLDER_VARIABLE)
+    before = os.environ.get(scratch.FOLDER_VARIABLE)
     path, owner = given or scratch.make(), os.getpid()
     companion = Companion(path)
     if given is None:
         companion.start()
-    os.environ[FOLDER_VARIABLE] = path
+    os.environ[scratch.FOLDER_VARIABLE] = path
     try:
         yield path
     finally:
         if before is None:
-            os.environ.pop(FOLDER_VARIABLE, None)
+            os.environ.pop(scratch.FOLDER_VARIABLE, None)
         else:
-            os.environ[FOLDER_VARIABLE] = before
+            os.environ[scratch.FOLDER_VARIABLE] = before
         if os.getpid() == owner and given is None:
             scratch.remove(path)
             companion.dismiss()
@@ -73,10 +70,8 @@ def on_start(watcher: Callable[[Any], None]) -> None:
 def start_in_child() -> None:
     """Starts the check of a process whose parent is checked. Called once its devices are simulated."""
     global _is_child
-    if _session is not None or not scratch.is_own(folder()):
+    if _session is not None or not scratch.is_own(scratch.of_check()):
         return
-    from locus.process.session import Session
-
     _is_child = True
     if "TORCHELASTIC_RUN_ID" in os.environ:
         _end_with_parent()
@@ -84,19 +79,22 @@ def start_in_child() -> None:
     session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
     session.start()
     _count_in_file(session)
-    session.coverage.begin_in_child(folder(), forked=False)
+    session.coverage.begin_in_child(scratch.of_check(), forked=False)
     follow(session)
     atexit.register(write_own)
     with contextlib.suppress(Exception):
-        from multiprocessing import util
+        _multiprocessing().Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
 
-        util.Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
+
+def _multiprocessing() -> Any:
+    """PyTorch has imported it. Before that it would put an exit handler ahead of the program's own."""
+    return sys.modules["multiprocessing.util"]
 
 
 def _count_in_file(session: Any) -> None:
     """What a child has done is known when it is killed, too."""
     global _page
-    _page = progress.Page(os.path.join(folder(), f"{os.getpid()}{_COUNTERS}"))
+    _page = progress.Page(os.path.join(scratch.of_check(), f"{os.getpid()}{_COUNTERS}"))
     session.bridge.share_counters(_page.address())
 
 
@@ -104,23 +102,21 @@ def begin(session: Any, path: str) -> None:
     """This process is the first of a check of its own, whoever started it; its children report into a folder."""
     global _is_child, _is_fork
     _is_child = _is_fork = False
-    os.environ[FOLDER_VARIABLE] = path
+    os.environ[scratch.FOLDER_VARIABLE] = path
     follow(session)
 
 
 def set_watched(path: str, watched: bool) -> None:
     """Whether the processes that are started from here on are checked."""
     if watched:
-        os.environ[FOLDER_VARIABLE] = path
-    elif os.environ.get(FOLDER_VARIABLE) == path:
-        del os.environ[FOLDER_VARIABLE]
+        os.environ[scratch.FOLDER_VARIABLE] = path
+    elif os.environ.get(scratch.FOLDER_VARIABLE) == path:
+        del os.environ[scratch.FOLDER_VARIABLE]
 
 
 def _end_with_parent() -> None:
     """A rank of torchrun's does not outlive a check that is killed."""
     with contextlib.suppress(Exception):
-        import ctypes
-
         parent = os.getppid()
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
@@ -133,30 +129,31 @@ def follow(session: Any) -> None:
     if _session is None:
         os.register_at_fork(after_in_parent=_has_forked, after_in_child=_forked)
     _session = session
+    session.is_child = _is_child
+    reporter.at_change = note_change
     for watcher in list(_watchers):
         watcher(session)
 
 
 def _has_forked() -> None:
-    if _session is not None and folder():
+    if _session is not None and scratch.of_check():
         _session.coverage.count_fork()
 
 
 def _forked() -> None:
     """A forked child starts with the parent's findings, which are not its own."""
     global _is_child, _is_fork, _has_ended, _used_before_fork
-    if _session is None or _session.bridge is None or not os.path.isdir(folder()):
+    if _session is None or _session.bridge is None or not os.path.isdir(scratch.of_check()):
         return
     _is_child, _is_fork, _has_ended = True, True, False
+    _session.is_child = True
     _session.bridge.clear_findings()
     uncaught.forget()
     _session.begin_counting()
     _used_before_fork = _session.uses_device()
-    _session.coverage.begin_in_child(folder(), forked=True)
+    _session.coverage.begin_in_child(scratch.of_check(), forked=True)
     with contextlib.suppress(Exception):
-        from multiprocessing import util
-
-        util.Finalize(None, write_own, exitpriority=-100)
+        _multiprocessing().Finalize(None, write_own, exitpriority=-100)
     atexit.register(write_own)
 
 
@@ -179,29 +176,25 @@ def write_own() -> None:
 
 def _write_own(final: bool) -> None:
     """Never raises; a folder that has gone means that nobody reads it."""
-    path = folder()
+    path = scratch.of_check()
     if not _is_child or _session is None or not os.path.isdir(path):
         return
     try:
-        from locus import ranks
-
         if final:
             _session.coverage.leave_word(path)
         uses_device = _session.uses_device() and not _used_before_fork
-        if _is_fork and not _session.finding_count() and not ranks.world() and not uses_device:
+        if _is_fork and not _session.finding_count() and not membership.world() and not uses_device:
             return  # a worker that did nothing of note
         report = _session.so_far()
-        ranks.sign(report)
-        ranks.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
+        checking.sign(report)
+        checking.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
         if _is_fork:  # counted by the parent already, up to the fork
             report.update(transfers=[], syncs=[], memory={})
             report["program"].update(steps=0)
         scratch.write(os.path.join(path, f"{os.getpid()}.json"), json.dumps(report))
     except Exception as error:
         with contextlib.suppress(Exception):
-            from locus.blame import facts
-
-            facts.note_fault("report of a child process", error)
+            faults.note("report of a child process", error)
 
 
 def _of_killed(path: str) -> list[str]:

@@ -8,7 +8,6 @@ processes write that the program starts is not seen, nor what other C++ librarie
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import pathlib
 import sys
@@ -78,7 +77,7 @@ class Effects:
 
         sys.addaudithook(hear)
         for module, name, number in _WRITERS:
-            after_import(module, functools.partial(self._wrap, module, name, number))
+            after_import(module, functools.partial(self._wrap, name, number))
 
     def stop(self) -> None:
         self._is_on = False
@@ -161,8 +160,8 @@ class Effects:
 
     # --- Functions ---
 
-    def _wrap(self, module: str, name: str, number: int) -> None:
-        owner: Any = sys.modules.get(module) or importlib.import_module(module)
+    def _wrap(self, name: str, number: int, module: Any) -> None:
+        owner = module
         *path, last = name.split(".")
         for part in path:
             owner = getattr(owner, part, None)

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from locus import scratch
+from locus.process import children
 from locus.process.companion import Companion, wants_line
-from locus.process.runner import End
+from locus.program.end import End
 
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
 
@@ -95,8 +96,6 @@ def catch_exit(finish: Callable[[int], int]) -> None:
         if os.getpid() == process:
             status = finish(status & 0xFF)
         else:
-            from locus.process import children
-
             children.write_own()  # it has no other end
         original(status)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import time
 
 from locus.errors import UsageError
 from locus.process import endings, runner
+from locus.program.end import End
 
 _GRACE = 5.0
 """Seconds that the other ranks have, after one has failed, to see it and say so themselves."""
@@ -35,21 +37,21 @@ def parse_nproc(text: str | None, devices: int) -> int | None:
     return int(text)
 
 
-def launch(count: int, target: runner.Target, patience: endings.Patience) -> tuple[runner.End, dict[int, int]]:
+def launch(count: int, target: runner.Target, patience: endings.Patience) -> tuple[End, dict[int, int]]:
     """Runs the ranks to their end; (how the first that failed has ended; the codes of those that ended by themselves).
     None of them is left behind. Ctrl-C and SIGTERM end them all, the second one without waiting.
     """
     command = _command(target)
     ranks: list[subprocess.Popen[bytes]] = []
     port = _port()
-    end, codes = runner.End(), {}
+    end, codes = End(), {}
     try:
         with patience.interruptible():
             for number in range(count):
                 ranks.append(_start(command, number, count, port))
             end, codes = _wait(ranks)
         if patience.came:
-            end, codes = runner.End.by_signal(patience.came[0]), {}
+            end, codes = End.by_signal(patience.came[0]), {}
             with patience.interruptible():
                 _end(ranks, signal.SIGINT)  # a rank writes its report then
     finally:
@@ -63,7 +65,7 @@ def describe_failures(codes: dict[int, int]) -> str:
         if code > 0:
             return f"rank {rank} ended with exit status {code}"
         if code < 0:
-            return f"rank {rank} was killed by {runner.End.by_signal(-code).by}"
+            return f"rank {rank} was killed by {End.by_signal(-code).by}"
     return ""
 
 
@@ -114,9 +116,9 @@ def _start(command: list[str], number: int, count: int, port: int) -> subprocess
         raise UsageError(f"rank {number} can't be started: {error.strerror}: {command[0]}") from None
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[runner.End, dict[int, int]]:
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[End, dict[int, int]]:
     """Until all are done, or one has failed and the others had their time."""
-    failed, deadline = runner.End(), None
+    failed, deadline = End(), None
     codes: dict[int, int] = {}
     running = list(ranks)
     while running:
@@ -127,7 +129,7 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[runner.End, dict[int, i
             running.remove(rank)
             codes[ranks.index(rank)] = code
             if code != 0 and not failed.exit:
-                failed = runner.End(code) if code > 0 else runner.End.by_signal(-code)
+                failed = End(code) if code > 0 else End.by_signal(-code)
                 deadline = time.monotonic() + _GRACE
         if not running:
             break
@@ -140,8 +142,6 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[runner.End, dict[int, i
 
 def _wait_for_change(running: list[subprocess.Popen[bytes]], deadline: float | None) -> None:
     """Sleeps until a rank ends; no polling."""
-    import select
-
     watched = {}
     try:
         for rank in running:

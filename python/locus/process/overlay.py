@@ -18,23 +18,19 @@ import tokenize
 from typing import Any
 
 from locus import scratch
+from locus.program import edited_texts
+from locus.program.edited_texts import text_of
 
 VARIABLE = "LOCUS_OVERLAY"
 """Names a file with the texts, for child processes."""
 
-_texts: dict[str, bytes] = {}
 _installed = False
-
-
-def text_of(path: str) -> bytes | None:
-    """The edited text of a file; None where it is not edited."""
-    return _texts.get(os.path.abspath(path)) if _texts else None
 
 
 def install(texts: dict[str, bytes]) -> None:
     """Serves these texts, by absolute path, from here on in this process."""
     global _installed
-    _texts.update(texts)
+    edited_texts.add(texts)
     for path, raw in texts.items():
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         lines = io.TextIOWrapper(io.BytesIO(raw), encoding).readlines()

@@ -10,6 +10,7 @@ import json
 import os
 from typing import NamedTuple
 
+from locus._load import load_bridge
 from locus.errors import UsageError
 
 FORMS = ("text", "json", "html", "sarif")
@@ -74,8 +75,6 @@ def check_writable(option: str, path: str) -> None:
 
 def convert(report: bytes, form: str, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
     """A report in JSON in another form; a ValueError says what is wrong with it."""
-    from locus._load import load_bridge
-
     folder = os.getcwd()
     return load_bridge().convert_report(report, form, width, color, ledger, folder, source_root(folder))
 
@@ -105,8 +104,6 @@ class Judgement(NamedTuple):
 
 def judge(report: bytes, all_fixed: bool = False) -> Judgement:
     """What a report in JSON comes to; `all_fixed`: the fixes of all its findings were verified and written."""
-    from locus._load import load_bridge
-
     return Judgement(*load_bridge().judge_report(report, all_fixed))
 
 
@@ -129,8 +126,6 @@ def read_baseline(path: str) -> bytes:
 
 def compare(report: bytes, earlier: bytes, name: str) -> bytes:
     """The report with its comparison to an earlier one."""
-    from locus._load import load_bridge
-
     return load_bridge().compare_reports(report, earlier, name)
 
 

@@ -17,10 +17,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from locus import scratch
 from locus.errors import LocusError
+from locus.fixing.rerun import Rerun
 from locus.process import overlay
 
 _GRACE = 30.0
@@ -40,21 +41,7 @@ Run = Callable[[int | None, str, Callable[[dict[str, Any]], NoReturn]], None]
 """run(limit, folder, give): runs and checks the program, then gives what it found, fit for JSON; does not come back."""
 
 
-class Rerun(NamedTuple):
-    """What a run with fixes left behind."""
-
-    report: dict[str, Any] | None
-    """The report as JSON; None where the run did not come to its end."""
-    exit: int
-    offers: list[dict[str, Any]]
-    """Every edit that could be made, see Session.offers."""
-    error: str
-    """The last line that the program wrote to standard error, where it failed."""
-    deadline: float = 0.0
-    """The seconds that it had, where it was ended for taking longer."""
-
-
-class Spare:
+class RerunServer:
     """The asking side. Must be made before CUDA is used: a card can't be used after a fork, simulated or not.
 
     Keeps no file open while the program runs: a child of the program's could keep it open for ever, and the program may

@@ -17,15 +17,15 @@ import signal
 import sys
 import threading
 import types
+import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from locus.errors import UsageError
-from locus.process import overlay
-from locus.program import source
+from locus.program import edited_texts, source
+from locus.program.end import End
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_SIGNALS = 128  # exit codes of programs that a signal ended begin here, as a shell reports them
 
 
 class Target(NamedTuple):
@@ -34,33 +34,6 @@ class Target(NamedTuple):
     kind: str
     name: str
     arguments: list[str]
-
-
-class End(NamedTuple):
-    """How a program ended."""
-
-    exit: int = 0
-    """Its exit code; 128 and the number of the signal where one ended it."""
-    by: str = ""
-    """What ended it before its end: a signal ("SIGTERM") or an exception ("ValueError")."""
-
-    @classmethod
-    def by_signal(cls, number: int) -> End:
-        """The end of a program that a signal has ended."""
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            name = f"SIG{number}"
-        return cls(_SIGNALS + number, name)
-
-    @classmethod
-    def by_error(cls, error: BaseException) -> End:
-        """The end of a program that does not catch this error."""
-        if isinstance(error, KeyboardInterrupt):
-            return cls.by_signal(signal.SIGINT)
-        kind = type(error)
-        module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-        return cls(1, module + kind.__qualname__)
 
 
 def run(target: Target) -> int:
@@ -194,7 +167,7 @@ def _prepare_script(target: Target) -> Callable[[], Any]:
     if os.path.isdir(path) or _is_importable_archive(path):
         return _prepare_folder(target)
     try:
-        source = overlay.text_of(path)
+        source = edited_texts.text_of(path)
         if source is None:
             with io.open_code(os.path.abspath(path)) as file:
                 source = file.read()
@@ -260,8 +233,6 @@ def _module_exists(name: str) -> bool:
 def _is_importable_archive(path: str) -> bool:
     if not os.path.isfile(path):
         return False
-    import zipfile
-
     return not path.endswith(".py") and zipfile.is_zipfile(path)
 
 

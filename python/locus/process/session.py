@@ -8,10 +8,12 @@ import json
 import time
 from typing import Any
 
+from locus import __version__, faults
 from locus.process import ignoring
-from locus.process.runner import End
 from locus.process.settings import Settings
 from locus.program import source
+from locus.program.end import End
+from locus.ranks import checking
 from locus.watch import interruptions, reporter, uncaught
 from locus.watch.coverage import Coverage
 
@@ -45,6 +47,8 @@ class Session:
         """Whether a program without a single operator is as it should be."""
         self.folder = ""
         """Where the processes that the program starts leave their reports."""
+        self.is_child = False
+        """Whether another process makes the report, of what this one found too."""
         self._base: _Base = _Base()
 
     @property
@@ -60,7 +64,6 @@ class Session:
         """Begins to watch. The devices must be simulated already. `ending` hears of what is found."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        from locus import ranks
         from locus.watch import hooks, models
 
         self.bridge = reporter.install()
@@ -69,7 +72,7 @@ class Session:
         hooks.on_move(self.models.at_move)
         register_optimizer_step_post_hook(self.models.at_step)
         reporter.at_finding = self.models.at_finding
-        ranks.install(self)
+        checking.install(self)
         if self.limit is not None:
             register_optimizer_step_post_hook(self._count_towards_limit)
         self.coverage.start(self.bridge)
@@ -104,10 +107,8 @@ class Session:
 
     def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
         """Keeps a finding that is no broken rule of an operator."""
-        from locus.process import children
-
         self.bridge.add_finding(json.dumps(finding), key)
-        children.note_change()
+        reporter.note_change()
 
     def tell_ending(self) -> None:
         """Something may be new."""
@@ -120,10 +121,8 @@ class Session:
         try:
             return step(*arguments)
         except Exception as error:
-            from locus.blame import facts
-
             interruptions.pass_on(error)
-            facts.note_fault(where, error)
+            faults.note(where, error)
             return None
 
     def reasons(self) -> set[str]:
@@ -156,9 +155,7 @@ class Session:
         return self.bridge.calls_seen() - self._base.ops
 
     def _ignored(self) -> ignoring.Verdict:
-        from locus.process import children
-
-        if children.is_child():
+        if self.is_child:
             return ignoring.Verdict()  # the first process decides, about all of them
         findings = json.loads(self.bridge.render_json(json.dumps({"version": 1})))["findings"]
         return ignoring.decide(findings, self.settings, self.ignored_codes)
@@ -176,9 +173,6 @@ class Session:
 
     def frame(self, end: End, finished: bool = True) -> str:
         """The report without its findings, as JSON for the C++ side."""
-        from locus import __version__
-        from locus.blame import facts
-
         bridge = self.bridge
         if finished:
             uncaught.keep_unasked()
@@ -213,7 +207,7 @@ class Session:
                 "notes": [
                     *self._late_threads(),
                     *verdict.notes,
-                    *(f"a fault inside Locus: {fault}" for fault in facts.faults),
+                    *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
                 "ignored": verdict.ignored,
                 "not_run": self.coverage.not_run() if finished else [],
@@ -222,11 +216,9 @@ class Session:
 
     def faulty(self) -> str:
         """A fault of Locus's own never looks like success."""
-        from locus.blame import facts
-
         if self.bridge.fault_said():
             return "a mistake could not be recorded; standard error says why"
-        return "a fault inside Locus kept it from looking at everything; a note says which" if facts.faults else ""
+        return "a fault inside Locus kept it from looking at everything; a note says which" if faults.noted else ""
 
     def _late_threads(self) -> list[str]:
         """Where devices are real, no kernel of ours sees the first call of a thread that nobody decided about."""

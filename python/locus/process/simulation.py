@@ -1,4 +1,4 @@
-"""simulate(): turns options into a simulated machine, and into the environment that child processes inherit.
+"""Turns options into a simulated machine, and into the environment that child processes inherit.
 
 Parses and checks; what a simulated device is lives in the bridge, what torch.cuda looks like lives in locus.surface.
 Does not import PyTorch until a machine is wanted.
@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import locus
+from locus import surface
+from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
 
 MAX_DEVICES = 64
@@ -66,25 +67,6 @@ class SimulationOptions(NamedTuple):
 
 
 _active: SimulationOptions | None = None
-
-
-def simulate(devices: int = 1, memory: str | int = DEFAULT_MEMORY, rng: str = "device") -> None:
-    """Gives this process a machine with that many simulated CUDA devices, until it ends.
-
-    Works before or after `import torch`, but before the program uses CUDA. Calling it again with the same options
-    does nothing. Processes that this one starts get the same machine.
-
-    Args:
-        devices: how many CUDA devices, 0 to 64. 0 is a machine without CUDA, whatever the real one has.
-        memory: the memory of each device, such as "80GiB", "24GB", "512MiB", "1.5g", or a number of bytes.
-        rng: "device" gives each device a generator of its own, as on a real machine; "cpu" lets all devices draw
-            from the CPU's, so that a program that seeds and draws there gets the same numbers on either.
-
-    Raises:
-        locus.errors.UsageError: an option is not valid, or the process already has another machine.
-        locus.errors.SetupError: Locus does not work with the PyTorch that is installed.
-    """
-    activate(check_options(devices, memory, rng))
 
 
 def check_options(devices: object, memory: object = DEFAULT_MEMORY, rng: object = "device") -> SimulationOptions:
@@ -189,12 +171,8 @@ def activate(options: SimulationOptions) -> None:
         )
     if _active is None:
         if options.devices == 0:
-            from locus import surface
-
             surface.hide_cuda()
         else:
-            from locus._load import load_bridge
-
             budget = host_budget()
             bridge = load_bridge()
             bridge.set_library_folders(library_folders())
@@ -202,19 +180,9 @@ def activate(options: SimulationOptions) -> None:
                 bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu", *budget)
             except RuntimeError as error:
                 raise UsageError(str(error)) from error
-            from locus import surface
-
             surface.install(bridge, shared_rng=options.rng == "cpu")
         _active = options
     os.environ.update(options.to_environment())
-
-
-def library_folders() -> list[str]:
-    """Where code lives that is not the program's: PyTorch, Locus and the standard library."""
-    import torch
-
-    files = (torch.__file__, locus.__file__, os.__file__)
-    return [os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files]
 
 
 def active_options() -> SimulationOptions | None:

@@ -1,11 +1,12 @@
 """What a tree says about names: which statement binds which, what a call gives for which parameter.
 
-Trees only; knows no values and no frames.
+Reads trees; of values it asks for their class only.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -221,3 +222,22 @@ def component(target: ast.AST, value: ast.AST, name: str) -> tuple[ast.AST, ast.
     if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == name:
         return target, value
     return (target, value) if name in batches.targets(target) else None
+
+
+def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
+    """The files and trees of the classes of a value, its own first, PyTorch's not."""
+    for cls in type(value).__mro__:
+        if cls.__module__.startswith("torch."):
+            return
+        code = next((c for c in map(_code_of, vars(cls).values()) if c is not None), None)
+        module = sys.modules.get(cls.__module__)
+        file = source.load(code.co_filename if code is not None else getattr(module, "__file__", None) or "")
+        tree = file.class_named(cls.__qualname__) if file else None
+        if tree is not None:
+            yield file, tree
+
+
+def _code_of(value: Any) -> types.CodeType | None:
+    """The code of a method that is written in the class itself."""
+    function = getattr(value, "__func__", value)
+    return function.__code__ if isinstance(function, types.FunctionType) else None

@@ -18,8 +18,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from locus.process import overlay
-from locus.program import text_index
+from locus.program import edited_texts, text_index
 from locus.program.text_index import Index
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -362,7 +361,7 @@ def _stamp(file: str) -> tuple[float, int] | None:
 
 
 def _read_stamp(file: str) -> tuple[float, int] | None:
-    edited = overlay.text_of(path_of(file))
+    edited = edited_texts.text_of(path_of(file))
     if edited is not None:
         return 0.0, len(edited)
     try:
@@ -382,7 +381,7 @@ def _read(file: str, stamp: tuple[float, int] | None) -> Source | None:
         return Source(file, text, editable=True) if text else None
     if stamp[1] > _MAX_FILE:
         return None
-    raw = overlay.text_of(path_of(file))
+    raw = edited_texts.text_of(path_of(file))
     if raw is None:
         with open(path_of(file), "rb") as opened:
             raw = opened.read()

@@ -12,8 +12,7 @@ import functools
 import types
 from typing import Any
 
-from locus.fixing import rewriting
-from locus.program import batches, bindings, expressions, histories, links, places, source, values
+from locus.program import batches, bindings, expressions, histories, links, makers, places, source, values
 from locus.program.links import Context, Link
 
 _MAX_LINKS = 40
@@ -23,7 +22,6 @@ _ITERATING = {
     "enumerate", "zip", "iter", "next", "reversed", "tqdm", "list", "tuple", "islice", "cycle", "chain", "sorted",
 }  # fmt: skip
 _VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
-MAKERS = rewriting.MAKERS
 
 
 class Trail:
@@ -252,7 +250,7 @@ class Trail:
             self._enter(getter, None, context, owner, depth)
             return
         before = len(self.links)
-        for file, tree in rewriting.class_trees(owner):
+        for file, tree in bindings.class_trees(owner):
             for method in tree.body:
                 if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     self._resolve_stores(file, method, node.attr, owner, depth, part)
@@ -315,7 +313,7 @@ class Trail:
                 for argument in self._likely(node.args, context):
                     self._resolve(argument, context, depth)
             return
-        if name in MAKERS:
+        if name in makers.MAKERS:
             statement = context.file.statement(node)
             if statement is not None:
                 self._add(Link(context, statement, node, "made"))

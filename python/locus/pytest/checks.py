@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from locus import __version__, scratch
+from locus import __version__, _startup, scratch
 from locus.errors import UsageError
 from locus.process import children, pages, reports, settings, simulation
 from locus.process.companion import Companion
+from locus.process.session import Session
 from locus.watch import uncaught
 
 POLICIES = ("collect", "raise", "warn", "move")
@@ -88,8 +89,6 @@ class Checks:
         self.incomplete = ""
         self.not_passed: set[str] = set()
         os.environ.update(self.machine.to_environment())
-        from locus import _startup
-
         _startup.activate_with_torch(self.machine, then=self._start)
 
     @property
@@ -98,8 +97,6 @@ class Checks:
         return hasattr(self._config, "workerinput")
 
     def _start(self) -> None:
-        from locus.process.session import Session
-
         self.session = Session("pytest", sys.argv[1:], settings=self.settings)
         self.session.start()
         children.begin(self.session, self.folder)

@@ -8,21 +8,18 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 
-from locus import ranks
 from locus.blame import findings, module_sources
 from locus.blame.findings import Named
-from locus.program import identity, places
+from locus.program import identity, moments, places
 from locus.program.places import Location
-from locus.ranks import seen
+from locus.ranks import membership, seen
 from locus.ranks.seen import Facts
 from locus.watch import handlers, hooks
-
-if TYPE_CHECKING:
-    from locus.process.session import Session
+from locus.watch.session import Session
 
 Result = TypeVar("Result")
 Copies = list[tuple[torch.Tensor, torch.Tensor]]
@@ -161,7 +158,7 @@ def _expression(use: Location, tensor: torch.Tensor) -> str:
 def report_sharing(session: Session, device: str, sharing: list[int]) -> None:
     """Ranks of one group on one device."""
     use = findings.here(4)
-    moves = sorted(entry for entry in hooks.all_moves() if entry[1] == device)
+    moves = sorted(entry for entry in moments.all_moves() if entry[1] == device)
     cause = places.location(*moves[0][2]) if moves and moves[0][2] else use
     variable = "LOCAL_RANK" if "LOCAL_RANK" in os.environ else "the rank"
     seen.report(
@@ -173,13 +170,13 @@ def _own_device() -> int:
     """The device that this rank should use."""
     current = torch.cuda.current_device()
     local = os.environ.get("LOCAL_RANK", "")
-    return current if current else int(local) if local.isdecimal() else (ranks.rank() or 0)
+    return current if current else int(local) if local.isdecimal() else (membership.rank() or 0)
 
 
 def _after_load(session: Session, result: object, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """A checkpoint without map_location lands where it was saved: on every rank the same."""
-    number = ranks.rank()
-    count = max(ranks.world(), int(os.environ.get("WORLD_SIZE", "0") or 0))
+    number = membership.rank()
+    count = max(membership.world(), int(os.environ.get("WORLD_SIZE", "0") or 0))
     given = kwargs.get("map_location", args[1] if len(args) > 1 else None)
     if given is not None or not number or count < 2:
         return
@@ -188,7 +185,7 @@ def _after_load(session: Session, result: object, args: tuple[object, ...], kwar
     if not strangers or strangers[0].device.index >= count:
         return
     device = str(strangers[0].device)
-    if any(entry[1] == device for entry in hooks.all_moves()):
+    if any(entry[1] == device for entry in moments.all_moves()):
         return  # this rank uses that device too, on purpose
     use = findings.here(4)
     path = args[0] if args else kwargs.get("f", "")
@@ -297,13 +294,13 @@ def _after_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
         return
     known = {id(p) for p in mine}
     shapes = sorted(tuple(p.shape) for p in mine)
-    for module in [*(w.module for w in _wrapped), *hooks.moved_modules()]:
+    for module in [*(w.module for w in _wrapped), *moments.moved_modules()]:
         theirs = [p for p in module.parameters() if p.requires_grad]
         if not theirs or any(id(p) in known for p in theirs) or not any(p.grad is not None for p in theirs):
             continue
-        if sorted(tuple(p.shape) for p in theirs) != shapes or hooks.is_optimized(theirs):
+        if sorted(tuple(p.shape) for p in theirs) != shapes or moments.is_optimized(theirs):
             continue
-        made = hooks.optimizer_place(optimizer)
+        made = moments.optimizer_place(optimizer)
         seen.report(session, Facts(
             "optimizer-before", findings.here(5), made, "step", subject=type(module).__name__,
             wrapper=type(optimizer).__name__,

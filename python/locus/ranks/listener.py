@@ -11,13 +11,14 @@ import threading
 import types
 from typing import TYPE_CHECKING, Protocol
 
-from locus.process import children
+from locus import scratch
 from locus.program import places, source
 from locus.ranks import devices
+from locus.watch import reporter
+from locus.watch.session import Session
 
 if TYPE_CHECKING:
     from locus._bridge import RankCall
-    from locus.process.session import Session
 
 _MAX_PLACES = 4096
 
@@ -65,7 +66,7 @@ class Listener:
         everyone = known or list(range(call.size))  # its group is still being made
         error = self.meeting.hear(call, everyone, bool(known), self._place(), source.line_text)
         if error is not None:
-            children.note_change()
+            reporter.note_change()
         elif self.thread is None:
             atexit.register(self.end)
             self.thread = threading.Thread(target=self._watch, name="locus-ranks", daemon=True)
@@ -117,7 +118,7 @@ class Listener:
         stuck = self.meeting.look(under_way, bool(under_way) and _in_backward(), source.line_text)
         if stuck is None:
             return False
-        children.note_change()
+        reporter.note_change()
         name, why = stuck
         self.groups[name]._give_up(why)
         return True
@@ -149,7 +150,7 @@ _listener: Listener | None = None
 def install(session: Session, job: str, rank: int, world: int) -> None:
     """Listens, where there is a folder in which the ranks of a job can meet."""
     global _listener
-    folder = children.folder()
+    folder = scratch.of_check()
     if not os.path.isdir(folder):
         return
     if _listener is not None and _listener.pid == os.getpid():

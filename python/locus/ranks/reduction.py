@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import json
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -21,9 +21,7 @@ from locus.program import identity
 from locus.program.places import Location
 from locus.ranks import devices, seen
 from locus.ranks.seen import Facts
-
-if TYPE_CHECKING:
-    from locus.process.session import Session
+from locus.watch.session import Session
 
 _TWICE = "Expected to mark a variable ready only once"
 _POSITIONAL = ("device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb")

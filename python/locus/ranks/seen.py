@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from locus.blame.module_sources import Branch, Fix
-from locus.process import children
 from locus.program.places import Location
-
-if TYPE_CHECKING:
-    from locus.process.session import Session
+from locus.watch import reporter
+from locus.watch.session import Session
 
 Seen = Literal[
     "cpu-tensor", "cpu-module", "shared-device", "shared-checkpoint", "scattered-module", "device-ids",
@@ -49,4 +47,4 @@ class Facts:
 def report(session: Session, facts: Facts) -> None:
     """Makes a finding of what was seen."""
     session.bridge.add_seen(json.dumps({**dataclasses.asdict(facts), "step": session.bridge.steps()}))
-    children.note_change()
+    reporter.note_change()

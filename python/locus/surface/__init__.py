@@ -10,6 +10,7 @@ import os
 from types import ModuleType
 
 from locus.errors import UsageError
+from locus.surface import not_simulated
 
 
 def install(bridge: ModuleType, shared_rng: bool) -> None:
@@ -19,7 +20,7 @@ def install(bridge: ModuleType, shared_rng: bool) -> None:
     """
     import torch
 
-    from locus.surface import around, collectives, generators, legacy, native, not_simulated, streams
+    from locus.surface import around, collectives, generators, legacy, native, streams
 
     is_cuda_build = hasattr(torch._C, "_cuda_init")  # asked before the answer changes
     native.install(bridge)

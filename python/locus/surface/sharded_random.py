@@ -6,12 +6,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import sys
 from typing import Any
 
 import torch
-
-_MODULE = "torch.distributed.tensor._random"
 
 
 class OffsetState:
@@ -71,9 +68,8 @@ def _state_of(seen: bytes) -> torch.Tensor:
     return torch.Generator("cpu").manual_seed(_seed_of(seen)).get_state()
 
 
-def install() -> None:
+def install(module: Any) -> None:
     """Puts it in the place of the card's."""
-    module: Any = sys.modules[_MODULE]
     if hasattr(module, "_PhiloxState"):
         module._PhiloxState = OffsetState
         return

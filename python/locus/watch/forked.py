@@ -14,6 +14,14 @@ import re
 import sys
 from typing import Any
 
+import torch
+from torch.utils.data import dataloader
+
+from locus import faults
+from locus.fixing import rewriting
+from locus.program import places, source
+from locus.watch import handlers, reporter
+
 _SENTENCE = "Cannot re-initialize CUDA in forked subprocess"
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 
@@ -21,8 +29,6 @@ _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in (?P<functio
 @functools.cache
 def install(bridge: Any) -> None:
     """Looks at what workers raise, once a process."""
-    from torch.utils.data import dataloader
-
     owner = dataloader._MultiProcessingDataLoaderIter
     next_index, process = owner._next_index, owner._process_data
 
@@ -46,9 +52,6 @@ def install(bridge: Any) -> None:
 
 def _go_on(bridge: Any, loader: Any, failure: Any, index: Any) -> Any:
     """The batch that the worker could not make; the failure itself where there is no going on."""
-    from locus.blame import facts
-    from locus.watch import handlers, reporter
-
     wanted, caught_by = handlers.find_handler(sys._getframe(), RuntimeError)
     if wanted == handlers.RAISE:
         return failure
@@ -60,11 +63,8 @@ def _go_on(bridge: Any, loader: Any, failure: Any, index: Any) -> Any:
     in_order = getattr(loader, "_in_order", True)
     if index is None or not in_order or loader._dataset_kind != 0:  # 0: a dataset with indices
         return failure
-    import torch
-    from torch.utils.data.dataloader import _DatasetKind
-
     try:
-        fetcher = _DatasetKind.create_fetcher(
+        fetcher = dataloader._DatasetKind.create_fetcher(
             loader._dataset_kind, loader._dataset, loader._auto_collation, loader._collate_fn, loader._drop_last
         )
         # A worker has its own random numbers; the program's stay as they are.
@@ -77,15 +77,12 @@ def _go_on(bridge: Any, loader: Any, failure: Any, index: Any) -> Any:
             numpy.random.set_state(states[1])
         return batch
     except Exception as error:
-        facts.note_fault("a worker's batch", error)
+        faults.note("a worker's batch", error)
         return failure
 
 
 def offer_of(use: dict[str, Any]) -> list[dict[str, Any]]:
     """An offer (see Session.offers) that leaves the tensor on the CPU, for the main process to move."""
-    from locus.fixing import rewriting
-    from locus.program import source
-
     file = source.load(use["file"])
     edit = rewriting.without_cuda(file, use["line"]) if file is not None else None
     place = {"file": use["file"], "line": use["line"], "name": "", "expression": "", "device": ""}
@@ -94,8 +91,6 @@ def offer_of(use: dict[str, Any]) -> list[dict[str, Any]]:
 
 def innermost(traceback: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """(the innermost line of the program's own code in a traceback's text, the library's line inside of it or None)."""
-    from locus.program import places
-
     use, library = places.unknown_location(), None
     for match in _FRAME.finditer(traceback):
         place = {**places.unknown_location(), "file": match["file"], "line": int(match["line"]),

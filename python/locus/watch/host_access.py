@@ -10,12 +10,12 @@ import functools
 import sys
 from typing import Any
 
+import torch
+
 
 @functools.cache
 def install(bridge: Any) -> None:
     """Wraps Tensor.numpy, Tensor.tolist and numpy.from_dlpack, once a process."""
-    import torch
-
     original = torch.Tensor.numpy
 
     @functools.wraps(original)

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from locus.api import looking
-from locus.program import places, values
+from locus import faults
+from locus.program import objects, places, values
 from locus.watch import interruptions
 
 _MAX_MODELS = 8
@@ -78,10 +78,8 @@ class Models:
             with torch._C.DisableTorchFunctionSubclass():
                 look()
         except Exception as error:
-            from locus.blame import facts
-
             interruptions.pass_on(error)
-            facts.note_fault("looking at models", error)
+            faults.note("looking at models", error)
 
     def _look(self, roots: list[Any], frames: list[types.FrameType]) -> None:
         walked: set[int] = set()
@@ -146,7 +144,7 @@ def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, walked: s
         return []  # objects of the program's own are not part of a model's tree
     walked.add(id(value))
     rows: list[Row] = []
-    for inner_name, inner_kind, inner, inner_reached in looking.parts(value, kind, reached):
+    for inner_name, inner_kind, inner, inner_reached in objects.parts(value, kind, reached):
         rows += _rows(inner, inner_name, inner_kind, depth + 1, inner_reached, walked)
     return [_row(depth, name, "module", reached, {"class": type(value).__name__}), *rows] if rows else []
 

@@ -9,6 +9,7 @@ import functools
 import time
 from typing import Any
 
+from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
 
 _installed = False
@@ -28,9 +29,6 @@ def need_devices(asked: str) -> None:
 
 def start() -> Any:
     """Makes this process's own devices the ones that are watched; the bridge."""
-    from locus._load import load_bridge
-    from locus.process.simulation import library_folders
-
     bridge = load_bridge()
     bridge.set_library_folders(library_folders())
     bridge.use_real_devices()

@@ -8,12 +8,12 @@ import functools
 import itertools
 from typing import Any
 
+import torch
+
 
 @functools.cache
 def install(bridge: Any) -> None:
     """Wraps DataParallel.forward, once a process."""
-    import torch
-
     original = torch.nn.DataParallel.forward
 
     @functools.wraps(original)

@@ -10,8 +10,10 @@ import json
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from locus import faults
 from locus._load import load_bridge
 from locus.after_import import after_import
 from locus.errors import PlacementWarning
@@ -28,6 +30,9 @@ offers: list[dict[str, Any]] | None = None
 
 at_finding: Any = None
 """Called with the program's own frames at each finding, where somebody wants to look around then."""
+
+at_change: Callable[[], None] | None = None
+"""Called after each new finding, where somebody keeps a report up to date."""
 
 _ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
 """What host access raises without a check."""
@@ -47,10 +52,9 @@ def install() -> Any:
     bridge.set_reporter(report)
     if not _installed:
         _installed = True
-        from locus.blame import facts
-        from locus.watch import forked, gradients, host_access, replicas
+        from locus.watch import forked, gradients, hooks, host_access, replicas
 
-        facts.install_hooks()
+        hooks.install_hooks()
         watch_threads(bridge)
         host_access.install(bridge)
         gradients.install(bridge)
@@ -87,7 +91,6 @@ def report(raw: dict[str, Any], frame: Any = None, thread: int = 0) -> tuple[boo
 
 def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
     from locus.blame import facts
-    from locus.process import children
     from locus.watch import handlers
 
     bridge = load_bridge()
@@ -104,7 +107,7 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
         case["replica"] = places.in_replica(places.walk(frame))
         _note_source(bridge, raw, case)
     except BaseException as error:  # nothing that is meant for the program comes to this thread
-        facts.note_fault("the facts of a finding", error)
+        faults.note("the facts of a finding", error)
         case = _poor_case(raw)
     if wanted == handlers.RAISE:
         return True, "", None  # the program means to catch it: no mistake of placement, a question it asks
@@ -115,15 +118,15 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
         try:
             at_finding(places.user_frames(places.frames_here()))
         except BaseException as error:
-            facts.note_fault("a look around", error)
+            faults.note("a look around", error)
     directory = os.getcwd() if policy == WARN else ""
     try:
         device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
     except BaseException as error:
-        facts.note_fault("the words of a finding", error)
+        faults.note("the words of a finding", error)
         case = _poor_case(raw)
         device, told = bridge.add_case(json.dumps(case), raw.get("key", 0), directory)
-    children.note_change()
+    note_change()
     # The program's filters and its own showwarning() are for its own thread.
     return False, device, functools.partial(_warn_all, told, case["use"]) if told else None
 
@@ -157,11 +160,15 @@ def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
 
 def add_case(case: dict[str, Any]) -> str:
     """Keeps the findings of a case that Python itself has seen; the device where its operands belong."""
-    from locus.process import children
-
     device, _ = load_bridge().add_case(json.dumps(case))
-    children.note_change()
+    note_change()
     return device
+
+
+def note_change() -> None:
+    """A finding is new."""
+    if at_change is not None:
+        at_change()
 
 
 def forget_warnings() -> None:
@@ -188,8 +195,7 @@ def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
 
 def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None:
     """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
-    from locus.program import histories
-    from locus.watch import hooks
+    from locus.program import histories, moments
 
     for operand, facts in zip(raw["operands"], case["operands"]):
         if operand.get("tensor") is None:
@@ -197,7 +203,7 @@ def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None
         for step in bridge.origin_chain(operand["tensor"]):
             if step["placement"] == "derived" or not step["site"]:
                 continue
-            if histories.is_received(step) and not hooks.batches_vary():
+            if histories.is_received(step) and not moments.batches_vary():
                 continue  # the parts of each batch are on several devices, and always on the same
             made = bridge.made_at(step["site"])
             if len(made) > 1:
@@ -229,9 +235,11 @@ def watch_threads(bridge: Any) -> None:
     threading.Thread.start, threading.Thread._bootstrap_inner = start_with_policy, bootstrap_with_policy
     _watch_bare_threads(bridge)
     after_import("torch.distributed.rpc.internal", functools.partial(_watch_remote_calls, bridge))
+    after_import("concurrent.futures.thread", functools.partial(_watch_pools, bridge))
 
-    from concurrent.futures import thread as pools
 
+def _watch_pools(bridge: Any, pools: Any) -> None:
+    """What is handed to a pool runs under the policy of who handed it in."""
     item = getattr(pools, "_WorkItem", None)
     if item is None:
         return
@@ -264,10 +272,8 @@ def _watch_bare_threads(bridge: Any) -> None:
     _thread.start_new_thread = _thread.start_new = start_new_thread
 
 
-def _watch_remote_calls(bridge: Any) -> None:
+def _watch_remote_calls(bridge: Any, internal: Any) -> None:
     """What another process asks for by torch.distributed.rpc runs in a thread of PyTorch's."""
-    from torch.distributed.rpc import internal
-
     run = internal._run_function
 
     @functools.wraps(run)

@@ -18,7 +18,9 @@ import sys
 import threading
 from typing import Any
 
+from locus import faults
 from locus.after_import import after_import
+from locus.watch import reporter
 
 _session: Any = None
 _kept: set[tuple[str, int]] = set()
@@ -87,8 +89,6 @@ def _about(error: BaseException) -> Any:
 
 
 def _keep(found: Any) -> None:
-    from locus.watch import reporter
-
     if found.line not in _kept and _is_known(*found.line):
         return  # a rule was broken there, its finding is kept, and the error came all the same
     _kept.add(found.line)
@@ -109,7 +109,7 @@ def _is_known(file: str, line: int) -> bool:
 
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STAY = tuple(_HERE + name for name in ("surface", "process/simulation", "process/runner", "_startup"))
+_STAY = tuple(_HERE + name for name in ("surface", "api/simul", "process/simul", "process/runner", "_startup"))
 """What is there without a check, too."""
 
 
@@ -129,9 +129,7 @@ def _leave_out_wrappers(error: BaseException) -> None:
 
 
 def _fault(fault: Exception) -> None:
-    from locus.blame import facts
-
-    facts.note_fault("an error that nobody caught", fault)
+    faults.note("an error that nobody caught", fault)
 
 
 def _audited(event: str, arguments: tuple[Any, ...]) -> None:
@@ -201,21 +199,15 @@ _NUMBER = "_locus_number"
 _numbers = itertools.count()
 
 
-def _watch_futures() -> None:
-    from concurrent.futures import _base
-
+def _watch_futures(_base: Any) -> None:
     _base.Future._exception = _Kept("_exception", _base.__file__)
 
 
-def _watch_pools() -> None:
-    from multiprocessing import pool
-
+def _watch_pools(pool: Any) -> None:
     pool.ApplyResult._value = _Kept("_value", pool.__file__)
 
 
-def _watch_tasks() -> None:
-    from asyncio import base_events
-
+def _watch_tasks(base_events: Any) -> None:
     original = base_events.BaseEventLoop.call_exception_handler
 
     @functools.wraps(original)
@@ -233,9 +225,7 @@ class _Anchor:
 _anchor = _Anchor()
 
 
-def _watch_processes() -> None:
-    from multiprocessing import util
-
+def _watch_processes(util: Any) -> None:
     def listen(_: Any = None) -> None:
         util.Finalize(None, _process_ends, exitpriority=100)
 

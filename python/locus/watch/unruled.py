@@ -13,8 +13,10 @@ import os
 import re
 from typing import Any, NamedTuple
 
+from locus import faults
+from locus.blame import findings
 from locus.program import places, source, values
-from locus.watch import error_chain, messages
+from locus.watch import error_chain, handlers, messages
 
 _MOST_OPERANDS = 12
 _MOST_WORDS = 300
@@ -63,7 +65,7 @@ def chain(error: BaseException) -> list[BaseException]:
 
 def _is_done_with(first: BaseException, then: BaseException) -> bool:
     """Whether a handler caught the first error, and the other one came from something that it did afterwards."""
-    from locus.watch import explaining, handlers
+    from locus.watch import explaining
 
     caught, innermost = first.__traceback__, then.__traceback__
     while innermost is not None and innermost.tb_next is not None:
@@ -91,7 +93,6 @@ def _spoken(text: str) -> str:
 
 def _described(said: messages.Said, text: str, error: BaseException, last: BaseException) -> About:
     """The best that can be said: a case for blame where the tensors can be read, else the words and the line."""
-    from locus.blame import facts
     from locus.watch import explaining, forked
 
     frames = explaining.traceback_frames(error) or explaining.traceback_frames(last)
@@ -105,7 +106,7 @@ def _described(said: messages.Said, text: str, error: BaseException, last: BaseE
             if known is not None and _is_placed(About(*known)):
                 return About(*known)
     except Exception as fault:
-        facts.note_fault("an error that nobody caught", fault)
+        faults.note("an error that nobody caught", fault)
     return _plain(said, text, frames, is_told)
 
 
@@ -115,7 +116,6 @@ def _is_placed(known: About) -> bool:
 
 def _plain(said: messages.Said, text: str, frames: list[Any], is_told: bool) -> About:
     """What was said, where, and which tensors the call had."""
-    from locus.blame import facts, findings
     from locus.watch import explaining, forked
 
     users = places.user_frames(frames)
@@ -131,7 +131,7 @@ def _plain(said: messages.Said, text: str, frames: list[Any], is_told: bool) -> 
             op = explaining.operator_at(users[0])
             operands = _operands(users[0])
         except Exception as fault:
-            facts.note_fault("the operands of an error", fault)
+            faults.note("the operands of an error", fault)
     spoken = _spoken(text)
     sentence = next((line for line in spoken.splitlines() if said.match[0].partition("\n")[0] in line), spoken)
     sentence = re.sub(r"^[\w.]*(?:Error|Exception): ", "", " ".join(sentence.split()))
@@ -164,7 +164,6 @@ def _who(file: str) -> str:
 
 def _operands(frame: Any) -> list[dict[str, Any]]:
     """The tensors that the program's line hands to the call, as far as its text tells them."""
-    from locus.blame import findings
     from locus.program import expressions
 
     file = source.load(frame.f_code.co_filename)
@@ -183,8 +182,6 @@ def _operands(frame: Any) -> list[dict[str, Any]]:
 
 def _tensors(name: str, value: Any) -> list[tuple[str, Any]]:
     """The tensors in a value of the program, and what the program would call them."""
-    from locus.blame import findings
-
     if values.is_tensor(value):
         return [(name, value)]
     if values.is_module(value):

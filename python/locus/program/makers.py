@@ -1,0 +1,22 @@
+"""The functions of PyTorch that make tensors out of nothing, by name."""
+
+from __future__ import annotations
+
+FACTORIES = {
+    "arange", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
+    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "as_tensor", "asarray", "tril_indices", "triu_indices",
+    "zeros", "complex", "Generator", "ones_like", "zeros_like", "empty_like", "full_like", "rand_like", "randn_like",
+    "randint_like",
+}  # fmt: skip
+
+WITHOUT_DEVICE = {
+    "from_numpy", "frombuffer", "Tensor", "FloatTensor", "LongTensor", "DoubleTensor", "IntTensor", "BoolTensor",
+    "HalfTensor", "ByteTensor", "normal", "complex",
+}  # fmt: skip
+
+MAKERS = FACTORIES | WITHOUT_DEVICE
+"""All of them."""
+
+RANDOM = {"normal", "rand", "randint", "randn", "randperm", "rand_like", "randn_like", "randint_like"}
+"""Factories whose numbers depend on where they are drawn: a device of their own would change the program's results."""

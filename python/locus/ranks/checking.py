@@ -1,0 +1,105 @@
+"""The check of one rank and of all: what is put in place, what goes under a report, what is judged at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+
+from locus import scratch
+from locus.program import source
+from locus.program.end import End
+from locus.ranks import membership
+from locus.watch.session import Session
+
+_session: Session | None = None
+
+
+def sign(report: dict[str, object]) -> None:
+    """Puts this process's rank under its findings."""
+    report["program"]["ranks"] = membership.world()
+    number = membership.rank()
+    if number is None:
+        return
+    for finding in report["findings"]:
+        finding["ranks"] = finding.get("ranks") or [number]
+
+
+def leave_word(path: str) -> None:
+    """Writes down what other ranks' findings may need to be complete."""
+    number = membership.rank()
+    if membership.world() > 1 and number is not None and _session is not None:
+        from locus.ranks import reduction
+
+        reduction.leave_word(path, number)
+
+
+def judge(session: Session, folder: str, codes: dict[int, int] | None = None) -> None:
+    """What only somebody who has seen all ranks can say; before their reports are taken in."""
+    known = session.safely("the reports of the ranks", _tidy, session, folder) or set()
+    if not session.bridge.explains_the_rest({*known, *session.reasons()}):
+        fates = {rank: (code, End.by_signal(-code).by if code < 0 else "") for rank, code in (codes or {}).items()}
+        session.safely("judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text)
+
+
+def _tidy(session: Session, folder: str) -> set[str]:
+    """Goes over the reports in a check's folder, before they become one; the reasons that are left."""
+    reports, passes = _read(folder, ".json"), _read(folder, ".passes")
+    changed, reasons = session.bridge.tidy_ranks(reports, passes)
+    for name, report in changed.items():
+        scratch.write(os.path.join(folder, f"{name}.json"), report)
+    return reasons
+
+
+def _read(folder: str, ending: str) -> dict[str, bytes]:
+    """The files of a folder with that ending, by name."""
+    found = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if name.endswith(ending):
+            with contextlib.suppress(OSError):
+                found[name.removesuffix(ending)] = scratch.read(os.path.join(folder, name))
+    return found
+
+
+def joined(session: Session, folder: str) -> bool:
+    """Whether any rank has made a process group."""
+    return bool(session.so_far()["program"]["ranks"] or session.bridge.have_met(folder))
+
+
+def install(session: Session) -> None:
+    """Looks at torch.distributed, where PyTorch has it. Once a process."""
+    global _session
+    import torch
+
+    is_first, _session = _session is None, session
+    if not is_first:
+        return
+    from locus.ranks import devices
+
+    devices.install_replicas(session)
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed import distributed_c10d as c10d
+
+    from locus.ranks import reduction
+
+    reduction.install(session)
+    devices.install(session)
+    original = c10d._update_default_pg  # every way of making the first group ends there
+
+    @functools.wraps(original)
+    def update_default_pg(group: object) -> None:
+        original(group)
+        if group is not None:
+            session.safely("joining a group", _joined)
+
+    c10d._update_default_pg = update_default_pg
+
+
+def _joined() -> None:
+    membership.join()
+    number = membership.rank()
+    if _session is not None and number is not None:
+        from locus.ranks import listener
+
+        listener.install(_session, membership.job(), number, membership.world())

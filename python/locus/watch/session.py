@@ -1,0 +1,29 @@
+"""What the watch needs of the check that is under way: locus.process.session has the whole of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+Result = TypeVar("Result")
+
+
+class Session(Protocol):
+    """The check that is under way in this process."""
+
+    bridge: Any
+
+    def safely(self, where: str, step: Callable[..., Result], *arguments: Any) -> Result | None:
+        """Does a step of the check; a fault in it is noted, and the program goes on."""
+
+    def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
+        """Keeps a finding that is no broken rule of an operator."""
+
+    def finding_count(self) -> int:
+        """How many root causes have been found so far, ignored ones included."""
+
+    def reasons(self) -> set[str]:
+        """The reasons of all findings so far."""
+
+    def so_far(self) -> dict[str, Any]:
+        """The report as it stands."""
