@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -129,6 +130,11 @@ void define_ranks(py::module_& m) {
   m.def("have_met", [](const std::string& folder) { return !ranks::jobs_in(folder).empty(); });
   m.def("explains_the_rest", &ranks::explains_the_rest);
   m.def("add_seen", [](const std::string& facts) { keep_finding(ranks::tell(ranks::parse_facts(facts))); });
+  m.def("tell_seen", [](const std::string& facts) {
+    engine::Json json;
+    to_json(json, ranks::tell(ranks::parse_facts(facts)));
+    return json.dump(-1, ' ', false, engine::Json::error_handler_t::replace);
+  });
 }
 
 }  // namespace locus::bridge

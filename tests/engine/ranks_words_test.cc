@@ -112,8 +112,8 @@ TEST(SeenWords, EveryKindHasItsSentences) {
     EXPECT_THAT(finding.message + finding.why, testing::Not(HasSubstr("{}")));
     codes.insert(finding.code);
   }
-  EXPECT_THAT(codes, ElementsAre("LOC022", "LOC023", "LOC026", "LOC027", "LOC028", "LOC029", "LOC030", "LOC031",
-                                 "LOC032"));
+  EXPECT_THAT(codes, ElementsAre("LOC010", "LOC021", "LOC022", "LOC023", "LOC026", "LOC027", "LOC028", "LOC029",
+                                 "LOC030", "LOC031", "LOC032"));
 }
 
 TEST(SeenWords, OneAndSeveral) {
@@ -142,6 +142,27 @@ TEST(SeenWords, ATensorWithoutANameHasNoQuotes) {
   facts.operands[0].name = "";
   EXPECT_EQ(tell(facts).why, "the tensor is on the CPU; NCCL moves the memory of CUDA devices only");
   EXPECT_EQ(tell(facts).culprit.expected_device, "cuda:1");
+}
+
+TEST(SeenWords, OfARefusal) {
+  Facts facts = facts_of(Seen::kSeveralDevices);
+  facts.devices = {"cpu", "cuda:0"};
+  EXPECT_EQ(tell(facts).message, "DistributedDataParallel was given Net, which is on cpu and cuda:0");
+  EXPECT_EQ(tell(facts).why, "`a.weight` is on cpu, the rest on another device");
+  facts = facts_of(Seen::kPinned);
+  facts.device = "";
+  EXPECT_EQ(tell(facts).message, "pin_memory() got a tensor on a CUDA device; only the host's memory can be pinned");
+  EXPECT_THAT(tell(facts).notes, ElementsAre("leave pin_memory() out"));
+  facts.wrapper = "DataLoader";
+  EXPECT_THAT(tell(facts).notes, ElementsAre(HasSubstr("pin_memory=False")));
+  facts = facts_of(Seen::kSavedElsewhere);
+  facts.subject = "net.pt", facts.device = "cuda:3", facts.count = 0;
+  EXPECT_EQ(tell(facts).message, "net.pt was saved on cuda:3, which this machine has not");
+  EXPECT_THAT(tell(facts).why, HasSubstr("; here there is no CUDA device"));
+  facts.count = 1;
+  EXPECT_THAT(tell(facts).why, HasSubstr("; here is cuda:0 only"));
+  facts.count = 2;
+  EXPECT_THAT(tell(facts).why, HasSubstr("; here are 2 CUDA devices"));
 }
 
 TEST(SeenWords, ASecondBackwardIsAWarning) {

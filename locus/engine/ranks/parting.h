@@ -82,7 +82,7 @@ class Meeting {
   std::map<int, std::unique_ptr<Flight>> others_;
   std::set<std::string> opened_;
   std::map<std::string, std::vector<int>> members_;
-  std::map<std::string, Number> counts_;  ///< of the messages of each channel
+  std::map<std::string, Number> counts_;                                       ///< of the messages of each channel
   std::map<std::pair<std::string, Number>, std::pair<Key, Number>> messages_;  ///< by group and the group's own number
   std::deque<std::pair<std::string, Number>> message_order_;
   std::map<int, double> stopped_;  ///< ranks seen stopped, and since when

@@ -2,6 +2,7 @@
 #include "locus/engine/ranks/seen.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -85,6 +86,35 @@ Told scattered(const Facts& facts) {
           fmt::format("{} {} left on {}; the module must be on {} as a whole", listed(facts.names), words.was(), where,
                       facts.expected),
           {fmt::format("move the whole module right before it is wrapped: model.to('{}')", facts.expected)}};
+}
+
+Told several_devices(const Facts& facts) {
+  return {fmt::format("{} was given {}, which is on {}", facts.wrapper, facts.subject,
+                      fmt::join(facts.devices, " and ")),
+          fmt::format("{} {} on {}, the rest on another device", listed(facts.names),
+                      facts.names.size() == 1 ? "is" : "are", facts.device),
+          {"move the whole module right before it is wrapped"}};
+}
+
+Told pinned(const Facts& facts) {
+  return {fmt::format("pin_memory() got a tensor on {}; only the host's memory can be pinned",
+                      facts.device.empty() ? "a CUDA device" : facts.device),
+          "a tensor that is on a device already needs no pinned copy on the host",
+          {facts.wrapper == "DataLoader" ? "leave the dataset's tensors on the CPU, or give the loader pin_memory=False"
+                                         : "leave pin_memory() out"}};
+}
+
+Told saved_elsewhere(const Facts& facts) {
+  const std::string here = facts.count == 0   ? "there is no CUDA device"
+                           : facts.count == 1 ? "is cuda:0 only"
+                                              : fmt::format("are {} CUDA devices", facts.count);
+  return {fmt::format("{} was saved on {}, which this machine has not",
+                      facts.subject.empty() ? "a checkpoint" : facts.subject,
+                      facts.device.empty() ? "a CUDA device" : facts.device),
+          "torch.load() puts each tensor back on the device it was saved from unless map_location says otherwise; "
+          "here " +
+              here,
+          {}};
 }
 
 Told device_ids(const Facts& facts) {
@@ -194,6 +224,7 @@ Told sentences(const Facts& facts) {
     case Seen::kSharedDevice: return shared_device(facts);
     case Seen::kSharedCheckpoint: return shared_checkpoint(facts);
     case Seen::kScattered: return scattered(facts);
+    case Seen::kSeveralDevices: return several_devices(facts);
     case Seen::kDeviceIds: return device_ids(facts);
     case Seen::kMovedAfterWrapping: return moved_after_wrapping(facts);
     case Seen::kOptimizerBefore: return optimizer_before(facts);
@@ -204,6 +235,8 @@ Told sentences(const Facts& facts) {
     case Seen::kTwiceByBackward:
     case Seen::kTwiceByCheckpoint:
     case Seen::kTwice: return ready_twice(facts);
+    case Seen::kPinned: return pinned(facts);
+    case Seen::kSavedElsewhere: return saved_elsewhere(facts);
   }
   return {};
 }
@@ -220,9 +253,9 @@ void from_json(const Json& json, Facts& facts) {
   std::string seen;
   Fields(json, "facts")("seen", seen)("use", facts.use)("cause", facts.cause)("op", facts.op)(
       "operands", facts.operands)("fixes", facts.fixes)("ranks", facts.ranks)("step", facts.step)(
-      "subject", facts.subject)("wrapper", facts.wrapper)("device", facts.device)("expected", facts.expected)(
-      "output", facts.output)("names", facts.names)("count", facts.count)("made", facts.made)("branch", facts.branch)(
-      "used", facts.used);
+      "subject", facts.subject)("wrapper", facts.wrapper)("device", facts.device)("devices", facts.devices)(
+      "expected", facts.expected)("output", facts.output)("names", facts.names)("count", facts.count)(
+      "made", facts.made)("branch", facts.branch)("used", facts.used);
   for (const SeenInfo& each : kSeen) {
     if (each.text == seen) return void(facts.seen = each.seen);
   }

@@ -1,5 +1,5 @@
-// The mistakes of distributed code that one rank sees by itself: what Python has seen, as facts, and the finding with
-// its sentences that they come to.
+// The mistakes that are no operator's and that one process sees by itself, most of them of distributed code: what
+// Python has seen, as facts, and the finding with its sentences that they come to.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ namespace locus::engine::ranks {
   each(kSharedDevice, "shared-device", "shared-device")                     \
   each(kSharedCheckpoint, "shared-checkpoint", "shared-checkpoint")         \
   each(kScattered, "scattered-module", "scattered-module")                  \
+  each(kSeveralDevices, "several-devices", "scattered-module")              \
   each(kDeviceIds, "device-ids", "device-ids")                              \
   each(kMovedAfterWrapping, "moved-after-wrapping", "moved-after-wrapping") \
   each(kOptimizerBefore, "optimizer-before", "optimizer-before")            \
@@ -28,7 +29,9 @@ namespace locus::engine::ranks {
   each(kSecondBackward, "second-backward", "ready-twice")                   \
   each(kTwiceByBackward, "twice-by-backward", "ready-twice")                \
   each(kTwiceByCheckpoint, "twice-by-checkpoint", "ready-twice")            \
-  each(kTwice, "twice", "ready-twice")
+  each(kTwice, "twice", "ready-twice")                                      \
+  each(kPinned, "pinned", "other")                                          \
+  each(kSavedElsewhere, "saved-elsewhere", "checkpoint")
 
 enum class Seen : std::uint8_t {
 #define LOCUS_NAME(name, text, reason) name,
@@ -54,14 +57,15 @@ struct Facts {
   std::vector<Fix> fixes;
   std::vector<int> ranks;
   std::int64_t step = 0;
-  std::string subject;             ///< the module's or optimizer's class; the file of a checkpoint
-  std::string wrapper;             ///< "DistributedDataParallel"
-  std::string device;              ///< where it is
-  std::string expected;            ///< where it should be
-  std::string output;              ///< "output[1]": the part of what forward() returned
-  std::vector<std::string> names;  ///< of parameters and buffers
-  std::int64_t count = 0;          ///< of all of them, or of tensors
-  Location made;                   ///< where the wrapper was made; the line that is to blame beside the use
+  std::string subject;               ///< the module's or optimizer's class; the file of a checkpoint
+  std::string wrapper;               ///< "DistributedDataParallel", "DataLoader"; the optimizer's class
+  std::string device;                ///< where it is
+  std::vector<std::string> devices;  ///< where its parts are
+  std::string expected;              ///< where it should be
+  std::string output;                ///< "output[1]": the part of what forward() returned
+  std::vector<std::string> names;    ///< of parameters and buffers
+  std::int64_t count = 0;            ///< of all of them, or of tensors; of devices that are there
+  Location made;                     ///< where the wrapper was made; the line that is to blame beside the use
   std::optional<Branch> branch;
   std::optional<Location> used;  ///< where forward() names the part all the same
 };

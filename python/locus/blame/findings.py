@@ -84,15 +84,3 @@ def named(module: torch.nn.Module) -> list[Named]:
     """Everything that a move of a module would move."""
     parameters = [Named(name, tensor, "parameter") for name, tensor in module.named_parameters()]
     return parameters + [Named(name, tensor, "buffer") for name, tensor in module.named_buffers()]
-
-
-def culprit_of(facts: dict[str, Any], expected: str = "") -> dict[str, Any]:
-    """The culprit that an operand's facts describe."""
-    keys = ("name", "kind", "device", "shape", "dtype")
-    return {**{key: facts[key] for key in keys}, "expected_device": expected}
-
-
-def listed(names: list[str], most: int = 6) -> str:
-    """ "`a`, `b` and 3 more"."""
-    shown = ", ".join(f"`{name}`" for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -14,10 +14,10 @@ import torch
 
 from locus.blame import findings, module_sources
 from locus.blame.findings import Named
+from locus.blame.seen import Facts
 from locus.program import identity, moments, places
 from locus.program.places import Location
 from locus.ranks import membership, seen
-from locus.ranks.seen import Facts
 from locus.watch import handlers, hooks
 from locus.watch.session import Session
 

@@ -17,10 +17,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from locus import scratch
 from locus.blame import findings, module_sources
 from locus.blame.module_sources import Branch
+from locus.blame.seen import Facts
 from locus.program import identity
 from locus.program.places import Location
 from locus.ranks import devices, seen
-from locus.ranks.seen import Facts
 from locus.watch.session import Session
 
 _TWICE = "Expected to mark a variable ready only once"

@@ -1,18 +1,23 @@
 """Explains what PyTorch refuses as a whole, without an operator: wrapping a module that is elsewhere, a CPU tensor for
 NCCL, pinning a CUDA tensor, loading a checkpoint onto a device that is not there.
 
-Each function gets the frames of the exception, innermost first, and gives a finding as data, or None.
+Each function gets the frames of the exception, innermost first, and gives what it saw, or None.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
+from locus._load import load_bridge
 from locus.blame import findings, module_sources
+from locus.blame.seen import Facts
 from locus.program import expressions, places, source, values
+from locus.program.places import Location
 
 Frames = list[Any]
+_DDP = "DistributedDataParallel"
 
 
 def explain(kind: str, message: str, frames: Frames) -> dict[str, Any] | None:
@@ -20,7 +25,8 @@ def explain(kind: str, message: str, frames: Frames) -> dict[str, Any] | None:
     use = next((places.frame_location(f) for f in frames if places.is_user_file(f.f_code.co_filename)), None)
     if use is None:
         return None
-    return _EXPLAINED[kind](message, frames, use)
+    facts = _EXPLAINED[kind](message, frames, use)
+    return json.loads(load_bridge().tell_seen(facts.as_json())) if facts is not None else None
 
 
 def _local(frames: Frames, name: str, wanted: Any) -> Any:
@@ -32,39 +38,26 @@ def _local(frames: Frames, name: str, wanted: Any) -> Any:
     return None
 
 
-def _wrapped(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, Any] | None:
+def _wrapped(message: str, frames: Frames, use: Location) -> Facts | None:
     """DistributedDataParallel: the module is not where device_ids say, or it is in several places."""
     module = _local(frames, "module", values.is_module)
     named = findings.named(module) if module is not None else []
-    if not named:
-        return None
-    kind = type(module).__name__
-    devices = sorted({str(tensor.device) for _, tensor, _ in named})
     given = re.search(r"device_ids \[(?:device\([^)]*index=)?(\d+)", message)
-    cards = [str(tensor.device) for _, tensor, _ in named if tensor.is_cuda]
+    cards = [str(each.tensor.device) for each in named if each.tensor.is_cuda]
     wanted = f"cuda:{given[1]}" if given else max(cards, key=cards.count, default="")
-    left = [entry for entry in named if str(entry[1].device) != wanted]
+    left = [each for each in named if str(each.tensor.device) != wanted]
     if not left:
         return None
-    name, tensor, what = left[0]
-    facts = findings.operand(tensor, name, what, True)
-    shared = {"op": "DistributedDataParallel", "operands": [facts], "culprit": findings.culprit_of(facts, wanted)}
-    if len(devices) > 1:
-        names = findings.listed([entry[0] for entry in left])
-        return findings.make(
-            "scattered-module", f"DistributedDataParallel was given {kind}, which is on {' and '.join(devices)}",
-            f"{names} {'is' if len(left) == 1 else 'are'} on {tensor.device}, the rest on another device", use,
-            notes=["move the whole module right before it is wrapped"], **shared,
-        )  # fmt: skip
-    return findings.make(
-        "device-ids", f"device_ids names {wanted}, but {kind} is on {tensor.device}",
-        f"with device_ids inputs are moved to {wanted}; the parameters, `{name}` among them, are on {tensor.device}",
-        use,
-        notes=[f"move the module to {wanted} before it is wrapped"], **shared,
+    devices = sorted({str(each.tensor.device) for each in named})
+    several = len(devices) > 1
+    return Facts(
+        "several-devices" if several else "device-ids", use, op=_DDP, wrapper=_DDP, operands=[left[0].operand()],
+        subject=type(module).__name__, names=[each.name for each in (left if several else left[:1])],
+        device=str(left[0].tensor.device), devices=devices, expected=wanted,
     )  # fmt: skip
 
 
-def _collective(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, Any] | None:
+def _collective(message: str, frames: Frames, use: Location) -> Facts | None:
     """A CPU tensor in a collective of an NCCL group, or in a module that is wrapped over one."""
     inner = [f for f in frames if not places.is_user_file(f.f_code.co_filename)]
     for frame in inner:
@@ -72,23 +65,16 @@ def _collective(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, 
         tensors = [frame.f_locals.get(name) for name in ("tensor", "input", "output", "tensor_list", "input_list")]
         flat = [t for value in tensors for t in (value if isinstance(value, (list, tuple)) else [value])]
         if values.is_module(module):
-            flat = [t for _, t, _ in findings.named(module)]
+            flat = [each.tensor for each in findings.named(module)]
         tensor = next((t for t in flat if values.is_tensor(t) and t.device.type == "cpu"), None)
         if tensor is None:
             continue
         if values.is_module(module):
-            op, what = "DistributedDataParallel", "parameter"
-            name = next(n for n, t, _ in findings.named(module) if t is tensor)
+            op, what = _DDP, "parameter"
+            name = next(each.name for each in findings.named(module) if each.tensor is tensor)
         else:
             op, what, name = frame.f_code.co_name, "variable", _variable(frames, tensor)
-        facts = findings.operand(tensor, name, what, True)
-        return findings.make(
-            "cpu-collective", f"{op}() of an NCCL group got a tensor on the CPU",
-            f"`{name or 'the tensor'}` is on the CPU; NCCL moves the memory of CUDA devices only", use, op=op,
-            operands=[facts], culprit=findings.culprit_of(facts, "cuda"),
-            notes=["move it to the rank's device first, or use a group with Gloo for CPU tensors "
-                   '("cpu:gloo,cuda:nccl")'],
-        )  # fmt: skip
+        return Facts("cpu-tensor", use, op=op, operands=[findings.operand(tensor, name, what)], expected="cuda")
     return None
 
 
@@ -100,43 +86,36 @@ def _variable(frames: Frames, tensor: Any) -> str:
     return ""
 
 
-def _pinned(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, Any] | None:
+def _pinned(message: str, frames: Frames, use: Location) -> Facts | None:
     """A CUDA tensor that is to be pinned: pinning is for host memory that will be copied to a device."""
     file = source.load(frames[0].f_code.co_filename)
     node = file.at(*places.positions(frames[0].f_code, frames[0].f_lasti)) if file is not None else None
     called = [values.evaluate(part, frames[0]) for part in expressions.parts(node)] if node is not None else []
     tensor = next((t for t in called if _is_on_cuda(t)), None)
-    facts = findings.operand(tensor, _variable(frames, tensor), "variable", True) if tensor is not None else None
-    device = facts["device"] if facts else "a CUDA device"
     in_loader = any(f.f_code.co_filename.endswith("pin_memory.py") for f in frames)
-    note = "leave the dataset's tensors on the CPU, or give the loader pin_memory=False"
-    return findings.make(
-        "other", f"pin_memory() got a tensor on {device}; only the host's memory can be pinned",
-        "a tensor that is on a device already needs no pinned copy on the host", use, op="pin_memory",
-        operands=[facts] if facts else [], culprit=findings.culprit_of(facts, "cpu") if facts else None,
-        notes=[note if in_loader else "leave pin_memory() out"],
-    )  # fmt: skip
+    facts = Facts("pinned", use, op="pin_memory", expected="cpu", wrapper="DataLoader" if in_loader else "")
+    if tensor is not None:
+        facts.operands = [findings.operand(tensor, _variable(frames, tensor), "variable")]
+        facts.device = str(tensor.device)
+    return facts
 
 
 def _is_on_cuda(value: Any) -> bool:
     return values.is_tensor(value) and value.is_cuda
 
 
-def _checkpoint(message: str, frames: Frames, use: dict[str, Any]) -> dict[str, Any] | None:
+def _checkpoint(message: str, frames: Frames, use: Location) -> Facts | None:
     """torch.load() of what was saved on a device that is not here."""
     import torch
 
     here = torch.cuda.device_count() if torch.cuda.is_available() else 0
     number = re.search(r"CUDA device (\d+)", message)
-    saved = f"cuda:{number[1]}" if number else "a CUDA device"
     place = "cuda:0" if here else "cpu"
     path = _local(frames, "f", lambda value: isinstance(value, str))
     fix = module_sources.with_argument(use, f'map_location="{place}"') if "map_location" not in use["text"] else None
-    return findings.make(
-        "checkpoint", f"{path or 'a checkpoint'} was saved on {saved}, which this machine has not",
-        "torch.load() puts each tensor back on the device it was saved from unless map_location says otherwise; here "
-        f"{'there is no CUDA device' if not here else f'are {here} CUDA devices' if here > 1 else 'is cuda:0 only'}",
-        use, op="load", fixes=[fix],
+    return Facts(
+        "saved-elsewhere", use, op="load", fixes=[fix] if fix else [], subject=path or "", count=here,
+        device=f"cuda:{number[1]}" if number else "",
     )  # fmt: skip
 
 
