@@ -11,6 +11,8 @@ void define_check(pybind11::module_& m);
 void define_outside(pybind11::module_& m);
 /// Findings and reports.
 void define_reporting(pybind11::module_& m);
+/// The class Report.
+void define_report(pybind11::module_& m);
 /// torch.distributed on simulated devices.
 void define_collectives(pybind11::module_& m);
 /// What ranks have called, and what they make of it together.

@@ -2,6 +2,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,15 +12,10 @@
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/reporting.h"
-#include "locus/engine/adoption.h"
 #include "locus/engine/blame.h"
 #include "locus/engine/finding.h"
 #include "locus/engine/merge.h"
-#include "locus/engine/verdict.h"
-#include "locus/report/closing.h"
-#include "locus/report/html.h"
 #include "locus/report/json.h"
-#include "locus/report/sarif.h"
 #include "locus/report/text.h"
 
 namespace locus::bridge {
@@ -60,18 +57,6 @@ std::string blame_device(const std::string& text) {
   return findings.empty() ? "" : findings.front().culprit.expected_device;
 }
 
-/// The whole report: what the log holds, with what the caller knows of the program and the ledger.
-engine::Report make_report(const std::string& frame) {
-  engine::Report report = report::parse_report(frame);
-  for (const engine::Report& other : others()) engine::merge_into(report, other);
-  report.findings = log().findings();
-  engine::set_ignored_aside(report);
-  if (log().dropped() > 0) {
-    report.notes.push_back(std::to_string(log().dropped()) + " further findings had no room in this report");
-  }
-  return report;
-}
-
 /// Findings that are kept nowhere: (as JSON, as text).
 py::tuple rendered(std::vector<engine::Finding> findings, int width, const std::string& directory) {
   engine::Report report;
@@ -93,51 +78,26 @@ py::tuple explain_finding(const std::string& text, int width, const std::string&
   return rendered({engine::parse_finding(text)}, width, directory);
 }
 
-/// A report in JSON, in another form. What is wrong with it is a ValueError.
-py::bytes convert_report(const std::string& json, const std::string& form, int width, bool color, bool ledger,
-                         const std::string& directory, const std::string& root) {
-  engine::Report report;
-  try {
-    report = report::read_report(json);
-  } catch (const engine::FormatError& error) {
-    throw py::value_error(error.what());
-  }
-  if (form == "json") return report::render_json(report);
-  if (form == "html") return report::render_html(report, {.directory = directory});
-  if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
-  if (form != "text" && form != "findings") throw py::value_error("a report has no form " + form);
-  report::TextOptions options;
-  options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
-  if (form == "text") return report::render_text(report, options);
-  std::string out;  // the blocks alone, for a reader who has a closing line of his own
-  for (const engine::Finding& finding : report.findings) {
-    out += (out.empty() ? "" : "\n") + report::render_finding(finding, options, report.program.steps);
-  }
-  return out;
-}
-
-/// A report with its comparison to an earlier one in it. What is wrong with the earlier one is a ValueError.
-py::bytes compare_reports(const std::string& now, const std::string& before, const std::string& file) {
-  engine::Report report = report::parse_report(now), old;
-  try {
-    old = report::read_report(before);
-  } catch (const engine::FormatError& error) {
-    throw py::value_error(error.what());
-  }
-  report.baseline = engine::compare(old, report, file);
-  return report::render_json(report);
-}
-
-/// What a report comes to: (verdict, whether the program finished, the exit status of the check, the sentence).
-py::tuple judge_report(const std::string& json, bool all_fixed) {
-  const engine::Report report = report::parse_report(json);
-  return py::make_tuple(std::string(engine::to_string(engine::judge(report))), engine::is_finished(report.program),
-                        engine::exit_status(report, all_fixed), report::verdict_words(report));
-}
-
 }  // namespace
 
 void keep_finding(engine::Finding finding) { log().add(std::move(finding)); }
+
+void take_in(engine::Report report) {
+  hand_over(report);
+  others().push_back(std::move(report));
+}
+
+void hand_over(engine::Report& report) {
+  for (engine::Finding& finding : report.findings) log().add(std::move(finding));
+  report.findings.clear();
+}
+
+void complete(engine::Report& report) {
+  for (const engine::Report& other : others()) engine::merge_into(report, other);
+  report.findings = log().findings();
+  if (log().dropped() > 0)
+    report.notes.push_back(std::to_string(log().dropped()) + " further findings had no room in this report");
+}
 
 void define_reporting(py::module_& m) {
   m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0, py::arg("directory") = "");
@@ -162,21 +122,23 @@ void define_reporting(py::module_& m) {
   m.def(
       "add_finding", [](const std::string& text, uint64_t key) { log().add(engine::parse_finding(text), key); },
       py::arg("finding"), py::arg("key") = 0);
-  m.def("take_in", [](const std::string& text) {
-    engine::Report report = report::parse_report(text);
-    for (engine::Finding& finding : report.findings) log().add(std::move(finding));
-    report.findings.clear();
-    others().push_back(std::move(report));
-  });
   m.def("finding_count", [] { return log().size(); });
   m.def("clear_findings", [] {
     log().clear();
     forget_verdicts();
   });
-  m.def("render_json", [](const std::string& frame) { return py::bytes(report::render_json(make_report(frame))); });
-  m.def("convert_report", &convert_report);
-  m.def("compare_reports", &compare_reports);
-  m.def("judge_report", &judge_report, py::arg("report"), py::arg("all_fixed") = false);
+  m.def("finding_reasons", [] {
+    std::set<std::string> reasons;
+    for (const engine::Finding& finding : log().findings()) reasons.insert(finding.reason);
+    return reasons;
+  });
+  m.def("is_met_at", [](const std::string& file, int line) {
+    const std::vector<engine::Finding> all = log().findings();
+    return std::any_of(all.begin(), all.end(), [&](const engine::Finding& finding) {
+      return std::any_of(finding.uses.begin(), finding.uses.end(),
+                         [&](const engine::Use& use) { return use.at.line == line && use.at.file == file; });
+    });
+  });
   m.def("codes", [] {
     py::list all;
     for (const auto& code : engine::all_codes()) {

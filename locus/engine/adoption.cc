@@ -70,20 +70,6 @@ void to_json(Json& json, const Comparison& comparison) {
   json["more"] = list(comparison.more);
 }
 
-void set_ignored_aside(Report& report) {
-  std::vector<Ignored> kept;
-  for (Ignored& each : report.ignored) {
-    const auto found = std::find_if(report.findings.begin(), report.findings.end(),
-                                    [&](const Finding& finding) { return finding.id == each.id; });
-    if (found == report.findings.end()) continue;
-    const Location& at = found->cause.line > 0 || found->uses.empty() ? found->cause : found->uses.front().at;
-    each.code = found->code, each.file = at.file, each.line = at.line, each.message = found->message;
-    kept.push_back(std::move(each));
-    report.findings.erase(found);
-  }
-  report.ignored = std::move(kept);
-}
-
 namespace {
 
 /// A line of either ledger, brought to one form.

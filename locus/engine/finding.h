@@ -354,10 +354,6 @@ void to_json(Json& json, const Change& change);
 void to_json(Json& json, const Comparison& comparison);
 void to_json(Json& json, const Report& report);
 
-/// Takes the findings that `report.ignored` names by id out of the report's findings, and completes those entries;
-/// entries that name no finding go.
-void set_ignored_aside(Report& report);
-
 /// Parses JSON as Python writes it: lone surrogates and bytes that are not UTF-8 become U+FFFD. Throws FormatError.
 Json parse_json(std::string_view text);
 

@@ -2,6 +2,7 @@
 #include "locus/engine/merge.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace locus::engine {
 namespace {
@@ -19,6 +20,32 @@ void merge_lists(std::vector<T>& whole, const std::vector<T>& part, Same same, A
 }
 
 }  // namespace
+
+void sign(Report& report, int ranks, std::optional<int> rank) {
+  report.program.ranks = ranks;
+  if (!rank) return;
+  for (Finding& finding : report.findings) {
+    if (finding.ranks.empty()) finding.ranks = {*rank};
+  }
+}
+
+void leave_to_parent(Report& report) {
+  report.transfers.clear(), report.syncs.clear(), report.memory.clear();
+  report.program.steps = 0;
+}
+
+void News::keep_new(const std::string& process, Report& report) {
+  std::erase_if(report.findings, [&](Finding& finding) {
+    std::int64_t& told = counts_[{process, finding.id}];
+    const std::int64_t before = std::exchange(told, finding.count);
+    finding.count -= before;
+    return finding.count <= 0;
+  });
+}
+
+void News::forget(const std::string& process) {
+  std::erase_if(counts_, [&](const auto& entry) { return entry.first.first == process; });
+}
 
 void merge_into(Report& whole, const Report& part) {
   merge_lists(

@@ -38,7 +38,7 @@ def show(browser, tmp_path):
 
     def show(report, **how):
         path = tmp_path / "report.html"
-        path.write_bytes(reports.convert(json.dumps(report).encode(), "html"))
+        path.write_bytes(reports.render(reports.load(json.dumps(report).encode()), "html"))
         return browser.open(path, **how)
 
     return show
@@ -110,7 +110,7 @@ def test_says_what_is_wrong_and_what_to_change(show, report):
 def test_the_script_is_the_one_that_the_page_allows(report):
     from locus.process import reports
 
-    page = reports.convert(json.dumps(report).encode(), "html").decode()
+    page = reports.render(reports.load(json.dumps(report).encode()), "html").decode()
     script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"'sha256-{digest}'" in page, f'put "{digest}" into locus/report/html_script.cc'

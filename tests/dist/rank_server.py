@@ -41,8 +41,8 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
         session.load()
         checking.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
-        text = session.json(End(next((c for c in codes.values() if c), 0)))
-        words = reports.convert(text, "text").decode()
+        found = session.report(End(next((c for c in codes.values() if c), 0)))
+        text, words = found.render("json"), reports.render(found, "text").decode()
     with open(report, "w") as file:
         json.dump(
             {"report": json.loads(text), "text": words, "codes": codes, "seconds": time.monotonic() - began}, file

@@ -139,6 +139,37 @@ def test_baseline(program, project):
         assert words in result.stderr, result.describe()
 
 
+BEHIND_ANOTHER = """
+import torch
+w = torch.ones(3, device="cuda")
+x = torch.ones(3)
+y = x + w
+if x.is_cuda:
+    z = torch.ones(3) * w
+"""
+
+
+def test_a_baseline_is_compared_after_the_fixes_were_tried(program, tmp_path):
+    """What only the run with the fixes has shown is not in the baseline."""
+    write(tmp_path, train=BEHIND_ANOTHER)
+    _, before = check(program, tmp_path)
+    assert len(before["findings"]) == 1
+    (tmp_path / "report.json").rename(tmp_path / "before.json")
+    result, report = check(program, tmp_path, "--baseline", "before.json", "--verify")
+    ids = [finding["id"] for finding in report["findings"]]
+    known = [finding["id"] for finding in before["findings"]]
+    assert len(ids) == 2 and report["baseline"]["new"] == [each for each in ids if each not in known], report
+    assert report["baseline"]["known"] == 1 and result.code == 1, result.describe()
+
+
+def test_what_the_settings_ignore_spoils_no_fix(program, project):
+    write(project, train=TRAIN + "print(torch.ones(3) + torch.ones(3, device='cuda'))\n")
+    (project / "pyproject.toml").write_text('[tool.locus]\nignore = ["LOC003"]\n')
+    result, report = check(program, project, "--verify")
+    assert [each["code"] for each in report["ignored"]] == ["LOC003"], result.describe()
+    assert report["findings"] and all(fix["verified"] for each in report["findings"] for fix in each["fixes"])
+
+
 def test_what_was_not_run(program, project):
     result, report = check(program, project)
     names = {(Path(each["file"]).name, each["function"]) for each in report["not_run"]}

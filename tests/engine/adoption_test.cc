@@ -89,16 +89,5 @@ TEST(Baseline, MemoryIsToldByLineWhereThePeakHasGrown) {
   EXPECT_EQ(comparison.more[0], (Change{"memory", "m.py", 9, "cuda:0", 400, 700}));
 }
 
-TEST(Ignored, LeavesTheFindingsAndIsCompleted) {
-  Report report;
-  report.findings = {finding("a", 7), finding("b", 8)};
-  report.ignored = {{"a", "", "", 0, "a comment"}, {"nobody", "", "", 0, "a comment"}};
-  set_ignored_aside(report);
-  ASSERT_EQ(report.findings.size(), 1u);
-  EXPECT_EQ(report.findings[0].id, "b");
-  ASSERT_EQ(report.ignored.size(), 1u);
-  EXPECT_EQ(report.ignored[0], (Ignored{"a", "LOC003", "train.py", 7, "a comment"}));
-}
-
 }  // namespace
 }  // namespace locus::engine

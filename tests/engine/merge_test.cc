@@ -65,5 +65,54 @@ TEST(Merge, UnitesTheRanksOfOneFinding) {
   EXPECT_EQ(log.findings()[0].count, 3);
 }
 
+TEST(Merge, ARankSignsItsFindings) {
+  Report report;
+  report.findings.resize(2);
+  report.findings[1].ranks = {0, 3};
+  sign(report, 4, 2);
+  EXPECT_EQ(report.program.ranks, 4);
+  EXPECT_EQ(report.findings[0].ranks, std::vector<int>{2});
+  EXPECT_EQ(report.findings[1].ranks, (std::vector<int>{0, 3}));
+  Report other;
+  other.findings.resize(1);
+  sign(other, 0, std::nullopt);
+  EXPECT_TRUE(other.findings[0].ranks.empty());
+}
+
+TEST(Merge, AForkLeavesToItsParentWhatThatHasCounted) {
+  Report report = report_of(8, 100, 0);
+  report.findings.resize(1);
+  leave_to_parent(report);
+  EXPECT_TRUE(report.transfers.empty() && report.syncs.empty() && report.memory.empty());
+  EXPECT_EQ(report.program.steps, 0);
+  EXPECT_EQ(report.program.ops, 10);
+  EXPECT_EQ(report.findings.size(), 1u);
+}
+
+TEST(News, AreWhatWasNotToldBefore) {
+  const auto told = [](std::int64_t a, std::int64_t b) {
+    Report report;
+    report.findings.resize(2);
+    report.findings[0].id = "a", report.findings[0].count = a;
+    report.findings[1].id = "b", report.findings[1].count = b;
+    return report;
+  };
+  News news;
+  Report report = told(2, 1);
+  news.keep_new("7", report);
+  EXPECT_EQ(report.findings.size(), 2u);
+  report = told(5, 1);
+  news.keep_new("7", report);
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].count, 3);
+  report = told(5, 1);
+  news.keep_new("8", report);
+  EXPECT_EQ(report.findings.size(), 2u);
+  news.forget("7");
+  report = told(5, 1);
+  news.keep_new("7", report);
+  EXPECT_EQ(report.findings[0].count, 5);
+}
+
 }  // namespace
 }  // namespace locus::engine

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locus import scratch
 from locus.commands import run
@@ -18,6 +17,9 @@ from locus.process.session import Session
 from locus.program.end import End
 from locus.ranks import checking
 from locus.watch import real
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 
@@ -50,8 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 class Observed(NamedTuple):
     """A program that was checked."""
 
-    report: bytes
-    """As JSON."""
+    report: Report
     outputs: list[reports.Output]
     outcome: Any
     """What came of trying the edits; None where that was not asked for, or where nothing was found."""
@@ -64,7 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _report(observed: Observed, arguments: argparse.Namespace) -> int:
     write(observed, arguments)
-    if json.loads(observed.report)["program"]["exit"] == _USAGE_ERROR:
+    if observed.report.exit == _USAGE_ERROR:
         _tell_of_misplaced(arguments)
     return reports.judge(observed.report).exit
 
@@ -102,29 +103,29 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     session.allow_empty = arguments.allow_empty
     session.folder = scratch.make()
 
-    def compared(report: bytes) -> bytes:
-        return report if earlier is None else reports.compare(report, earlier, arguments.baseline)
-
-    def make(end: End, finished: bool) -> bytes:
+    def make(end: End, finished: bool) -> Report:
         if finished:
             checking.judge(session, session.folder)
             session.coverage.take_in(session.folder)
             children.take_in(session.bridge, session.folder)
-            return compared(session.json(end))
-        return session.json(end, finished=False)
+        return session.report(end, finished)
 
-    def revive(report: dict[str, Any]) -> bytes:
+    def revive(report: Report) -> None:
         session.load()
-        return compared(children.join(session.bridge, report, session.folder))
+        children.join(session, report, session.folder)
 
-    def publish(report: bytes, patience: endings.Patience) -> int:
+    def publish(report: Report, patience: endings.Patience) -> int:
         outcome = None
-        if verifier is not None and not _was_stopped(report):  # else somebody waits for the end
+        if verifier is not None and not report.ended_by.startswith("SIG"):  # else somebody waits for the end
             with patience.interruptible():
-                report, outcome = verifier.verify(session, report)
-            if patience.came:
-                finish(Observed(report, outputs, None))
-                return End.by_signal(patience.came[0]).exit
+                outcome = verifier.verify(session, report)
+        if outcome is not None:
+            session.set_aside(report)  # what only the runs with the fixes have shown
+        if earlier is not None:
+            report.compare(earlier, arguments.baseline)
+        if verifier is not None and patience.came:
+            finish(Observed(report, outputs, None))
+            return End.by_signal(patience.came[0]).exit
         return finish(Observed(report, outputs, outcome))
 
     ending = endings.Ending(make, publish, revive, session.folder)
@@ -137,7 +138,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
                 target,
                 session.folder,
                 lambda: _prepare_devices(arguments, options),
-                lambda n: Session(target.name, target.arguments, n),
+                lambda n: Session(target.name, target.arguments, n, project),
                 max_runs,
                 arguments.format != "text" and arguments.output is None,
             )
@@ -175,10 +176,6 @@ def _run_to_its_end(
         return ending.finish(End.by_error(second))
 
 
-def _was_stopped(report: bytes) -> bool:
-    return json.loads(report)["program"]["ended_by"].startswith("SIG")
-
-
 def _observe_ranks(
     nproc: int,
     target: runner.Target,
@@ -187,7 +184,7 @@ def _observe_ranks(
     project: settings.Settings,
     limit: int | None,
     outputs: list[reports.Output],
-    earlier: bytes | None,
+    earlier: Report | None,
     finish: Callable[[Observed], int],
 ) -> int:
     """Starts the ranks, each of which checks itself, and makes one report of theirs; the exit code."""
@@ -214,8 +211,9 @@ def _observe_ranks(
         children.take_in(session.bridge, folder)
         if not session.finding_count() and not checking.joined(session, folder):
             session.incomplete = _why_not_joined(nproc, codes)
-        report = session.json(end)
-        report = report if earlier is None else reports.compare(report, earlier, arguments.baseline)
+        report = session.report(end)
+        if earlier is not None:
+            report.compare(earlier, arguments.baseline)
         return finish(Observed(report, outputs, None))
 
 
@@ -259,7 +257,7 @@ def write(observed: Observed, arguments: argparse.Namespace) -> None:
         raise LocusError(" ".join(problems))
 
 
-def _show(report: bytes, arguments: argparse.Namespace) -> None:
+def _show(report: Report, arguments: argparse.Namespace) -> None:
     """On standard error as it was when the check began, whatever the program has put in its place."""
     try:
         terminal = os.isatty(2)
@@ -267,4 +265,4 @@ def _show(report: bytes, arguments: argparse.Namespace) -> None:
         terminal = False
     color = terminal and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-    endings.to_stderr(reports.convert(report, arguments.format, color, width, arguments.ledger))
+    endings.to_stderr(reports.render(report, arguments.format, color, width, arguments.ledger))

@@ -25,9 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Converts the report. 0: done, or with --exit-status the check's own; 2: it could not be read or written."""
     outputs = reports.outputs(arguments)
-    report = _read(arguments.report)
+    data = _read(arguments.report)
     try:
-        report = reports.convert(report, "json")  # what is wrong with it is said once, before any file is written
+        report = reports.load(data)  # what is wrong with it is said once, before any file is written
     except ValueError as error:
         raise UsageError(f"{arguments.report} is not a report of Locus: {error}. Give what --json wrote.") from None
     problems = reports.write(report, outputs, arguments.ledger)
@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
         terminal = sys.stdout.isatty()
         color = terminal and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-        show(reports.convert(report, arguments.format, color, width, arguments.ledger))
+        show(reports.render(report, arguments.format, color, width, arguments.ledger))
     return reports.judge(report).exit if arguments.exit_status else 0
 
 

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from locus import faults, scratch
 from locus.process import progress
@@ -24,6 +24,9 @@ from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.ranks import checking, membership
 from locus.watch import reporter, uncaught
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
 
@@ -185,13 +188,12 @@ def _write_own(final: bool) -> None:
         uses_device = _session.uses_device() and not _used_before_fork
         if _is_fork and not _session.finding_count() and not membership.world() and not uses_device:
             return  # a worker that did nothing of note
-        report = _session.so_far()
-        checking.sign(report)
+        report = _session.report(finished=False)
+        report.sign(membership.world(), membership.rank())
         checking.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
         if _is_fork:  # counted by the parent already, up to the fork
-            report.update(transfers=[], syncs=[], memory={})
-            report["program"].update(steps=0)
-        scratch.write(os.path.join(path, f"{os.getpid()}.json"), json.dumps(report))
+            report.leave_to_parent()
+        scratch.write(os.path.join(path, f"{os.getpid()}.json"), report.render("json"))
     except Exception as error:
         with contextlib.suppress(Exception):
             faults.note("report of a child process", error)
@@ -224,26 +226,19 @@ class News:
 
     def __init__(self, path: str):
         self.path = path
-        self._counts: dict[tuple[str, str], int] = {}
+        self._news: Any = None
 
     def take_in(self, bridge: Any) -> None:
         """Takes it into this process's findings."""
+        self._news = self._news or bridge.News()
         for name in sorted(os.listdir(self.path) if os.path.isdir(self.path) else []):
             pid, is_report = name.removesuffix(".json"), name.endswith(".json")
             if is_report:
                 has_ended = not _is_alive(pid)  # asked first: what it writes after that is not lost
                 with contextlib.suppress(OSError, ValueError):
-                    report = json.loads(scratch.read(os.path.join(self.path, name)))
-                    report["findings"] = [new for finding in report["findings"] if (new := self._new(pid, finding))]
-                    if report["findings"]:
-                        bridge.take_in(json.dumps(report))
+                    self._news.take_in(pid, scratch.read(os.path.join(self.path, name)))
                 if has_ended:
                     self._forget(pid)
-
-    def _new(self, pid: str, finding: dict[str, Any]) -> dict[str, Any] | None:
-        key = pid, finding["id"]
-        before, self._counts[key] = self._counts.get(key, 0), finding["count"]
-        return {**finding, "count": finding["count"] - before} if finding["count"] > before else None
 
     def forget_own(self) -> None:
         """This process, a fork, has told its findings itself."""
@@ -253,8 +248,8 @@ class News:
     def _forget(self, pid: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.path, f"{pid}.json"))
-        for key in [key for key in self._counts if key[0] == pid]:
-            del self._counts[key]
+        if self._news is not None:
+            self._news.forget(pid)
 
 
 def _is_alive(pid: str) -> bool:
@@ -267,12 +262,12 @@ def _is_alive(pid: str) -> bool:
     return True
 
 
-def join(bridge: Any, report: dict[str, Any], path: str) -> bytes:
-    """A report that was written for another process, and those of its children in a folder, as one."""
-    program = {"on_device": report["program"]["on_device"]}
-    bridge.take_in(json.dumps({"version": report["version"], "findings": report["findings"], "program": program}))
-    take_in(bridge, path)
-    return bridge.render_json(json.dumps({**report, "findings": []}))
+def join(session: Session, report: Report, path: str) -> None:
+    """Makes a report that was written for another process one with those of its children in a folder."""
+    report.hand_over()
+    take_in(session.bridge, path)
+    report.complete()
+    session.set_aside(report)
 
 
 def take_in(bridge: Any, path: str) -> int:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from locus import scratch
-from locus.process import children
+from locus.process import children, reports
 from locus.process.companion import Companion, wants_line
 from locus.program.end import End
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
 
@@ -129,14 +131,14 @@ def to_stderr(data: bytes) -> None:
 
 class Ending:
     """Sees to it that the report of a session is made exactly once. `make` gives it for an end of the program, whole or
-    so far; `publish` writes it and gives the exit code of the check; `revive` makes a whole report of one so far, in
+    so far; `publish` writes it and gives the exit code of the check; `revive` makes a report so far a whole one, in
     another process. `folder` is of locus.scratch, and goes with it."""
 
     def __init__(
         self,
-        make: Callable[[End, bool], bytes],
-        publish: Callable[[bytes, Patience], int],
-        revive: Callable[[dict[str, Any]], bytes],
+        make: Callable[[End, bool], Report],
+        publish: Callable[[Report, Patience], int],
+        revive: Callable[[Report], None],
         folder: str,
     ):
         self._make, self._publish, self._revive, self._folder = make, publish, revive, folder
@@ -167,7 +169,7 @@ class Ending:
         if now - self._noted < _SHARE * self._note_took:
             return
         with contextlib.suppress(OSError):
-            scratch.write(self._notes, self._make(End(), False))
+            scratch.write(self._notes, self._make(End(), False).render("json"))
         self._noted = time.monotonic()
         self._note_took = self._noted - now
 
@@ -205,22 +207,19 @@ class Ending:
     def _speak_for_the_dead(self) -> None:
         """In the companion: the program was ended, and could not report any more."""
         try:
-            report = scratch.read(self._notes)
-            if not report:
+            written = scratch.read(self._notes)
+            if not written:
                 return
-            words = json.loads(report)
+            report = reports.load(written)
             last = self.companion.page.read()
             end = End.by_signal(last.signal or signal.SIGKILL)
-            program = words["program"]
-            program.update(
-                exit=end.exit, ended_by=end.by, steps=max(program["steps"], last.steps),
-                ops=max(program["ops"], last.ops), on_device=program["on_device"] or bool(last.on_device),
-                seconds=round(time.monotonic() - self._began, 3),
-            )  # fmt: skip
-            missing = last.findings - len(words["findings"]) - len(words["ignored"])
+            took = round(time.monotonic() - self._began, 3)
+            report.end(end.exit, end.by, took, last.steps, last.ops, bool(last.on_device))
+            missing = last.findings - report.finding_count - report.ignored_count
             if missing > 0:
-                words["notes"].append(f"{missing} more had been found; the program was ended before they were written")
+                report.add_note(f"{missing} more had been found; the program was ended before they were written")
+            self._revive(report)
             with Patience() as patience:
-                self._publish(self._revive(words), patience)
+                self._publish(report, patience)
         finally:
             self.discard()

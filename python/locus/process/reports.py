@@ -1,6 +1,6 @@
 """The forms of a report and the files it goes into: which were asked for, whether they can be written, writing them.
 
-The forms themselves are made in C++ (locus/report), from the report's JSON.
+The report itself, and its forms, are on the C++ side (locus/bridge/report.cc).
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from locus._load import load_bridge
 from locus.errors import UsageError
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 FORMS = ("text", "json", "html", "sarif")
 """What --format takes."""
@@ -73,17 +76,22 @@ def check_writable(option: str, path: str) -> None:
         ) from None
 
 
-def convert(report: bytes, form: str, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
-    """A report in JSON in another form; a ValueError says what is wrong with it."""
+def load(data: bytes) -> Report:
+    """A report that was written as JSON; a ValueError says what is wrong with it."""
+    return load_bridge().Report.read(data)
+
+
+def render(report: Report, form: str, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
+    """A report in one of its forms, or its findings alone ("findings")."""
     folder = os.getcwd()
-    return load_bridge().convert_report(report, form, width, color, ledger, folder, source_root(folder))
+    return report.render(form, width, color, ledger, folder, source_root(folder))
 
 
-def write(report: bytes, outputs: list[Output], ledger: bool = False) -> list[str]:
+def write(report: Report, outputs: list[Output], ledger: bool = False) -> list[str]:
     """Writes every file that can be written; says what went wrong with the others."""
     problems = []
     for output in outputs:
-        data = convert(report, output.form, ledger=ledger)
+        data = render(report, output.form, ledger=ledger)
         try:
             with open(output.path, "wb") as file:
                 file.write(data)
@@ -102,12 +110,12 @@ class Judgement(NamedTuple):
     words: str
 
 
-def judge(report: bytes, all_fixed: bool = False) -> Judgement:
-    """What a report in JSON comes to; `all_fixed`: the fixes of all its findings were verified and written."""
-    return Judgement(*load_bridge().judge_report(report, all_fixed))
+def judge(report: Report, all_fixed: bool = False) -> Judgement:
+    """What a report comes to; `all_fixed`: the fixes of all its findings were verified and written."""
+    return Judgement(*report.judge(all_fixed))
 
 
-def read_baseline(path: str) -> bytes:
+def read_baseline(path: str) -> Report:
     """An earlier report; a UsageError, now and not after the run, where it is none."""
     way_out = "Make one with: locus check --json FILE …"
     try:
@@ -119,14 +127,9 @@ def read_baseline(path: str) -> bytes:
     except ValueError as error:
         raise UsageError(f"--baseline {path} is not a JSON report: {error}. {way_out}") from None
     try:
-        return convert(data, "json")
+        return load(data)
     except ValueError as error:
         raise UsageError(f"--baseline {path} is not a report of Locus: {error}. {way_out}") from None
-
-
-def compare(report: bytes, earlier: bytes, name: str) -> bytes:
-    """The report with its comparison to an earlier one."""
-    return load_bridge().compare_reports(report, earlier, name)
 
 
 def source_root(folder: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from locus.errors import UsageError
 from locus.fixing import verifying
@@ -13,6 +13,9 @@ from locus.process import endings, runner, watched
 from locus.process.effects import Effects
 from locus.process.rerun_server import RerunServer
 from locus.program.end import End
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 _ONE_RUN = 60.0, 10.0
 """Seconds that a run with fixes has, and how many times the first run's time. It takes as long as that, or less."""
@@ -53,13 +56,13 @@ class Verifier:
         if exit_code is not None:
             endings.end_within(PATIENCE + self._took, exit_code)
 
-    def verify(self, session: Any, data: bytes) -> tuple[bytes, Any]:
-        """Tries the edits of a report: the report with what came of it, and the outcome (None without findings)."""
+    def verify(self, session: Any, report: Report) -> Any:
+        """Tries the edits of a report, which says then what came of it; the outcome (None without findings)."""
         self._effects.stop()
-        report = json.loads(data)
-        self._took = report["program"]["seconds"]
-        if not report["findings"]:
-            return data, None
+        self._took = report.seconds
+        if not report.finding_count:
+            return None
+        words = json.loads(report.render("json"))
         took = self._took
         end = time.monotonic() + _ALL_RUNS[0] + _ALL_RUNS[1] * took
         user_limit = session.limit
@@ -72,15 +75,16 @@ class Verifier:
 
         try:
             outcome = verifying.verify(
-                report, session.offers or [], rerun, self._max_runs, lambda: time.monotonic() < end
+                words, session.offers or [], rerun, self._max_runs, lambda: time.monotonic() < end
             )
         except endings.Interrupted:
             endings.say("interrupted; the fixes were not tried to the end")
-            return data, None
+            return None
         except OSError as error:  # no room for the texts: what was found is not lost
             endings.say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
-            return data, None
-        return json.dumps(outcome.amended(report), ensure_ascii=False).encode("utf-8", "replace"), outcome
+            return None
+        report.amend(json.dumps(outcome.amended(words)["findings"]))
+        return outcome
 
     def _announce(self) -> None:
         """What will be done, before it is done: a program that runs again writes its files again."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from locus import __version__, faults
 from locus.process import ignoring
@@ -16,6 +16,9 @@ from locus.program.end import End
 from locus.ranks import checking
 from locus.watch import interruptions, reporter, uncaught
 from locus.watch.coverage import Coverage
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 
 class StopAfterSteps(BaseException):
@@ -127,7 +130,7 @@ class Session:
 
     def reasons(self) -> set[str]:
         """The reasons of all findings so far."""
-        return {finding["reason"] for finding in self.so_far()["findings"]}
+        return self.bridge.finding_reasons()
 
     def so_far(self) -> dict[str, Any]:
         """The report as it stands. May be asked for again and again."""
@@ -154,12 +157,6 @@ class Session:
         """Operator calls of this part."""
         return self.bridge.calls_seen() - self._base.ops
 
-    def _ignored(self) -> ignoring.Verdict:
-        if self.is_child:
-            return ignoring.Verdict()  # the first process decides, about all of them
-        findings = json.loads(self.bridge.render_json(json.dumps({"version": 1})))["findings"]
-        return ignoring.decide(findings, self.settings, self.ignored_codes)
-
     def uses_device(self) -> bool:
         """Whether anything was made on a CUDA device."""
         import torch
@@ -180,7 +177,6 @@ class Session:
         import torch
 
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
-        verdict = self._ignored()
         return json.dumps(
             {
                 "version": 1,
@@ -206,10 +202,8 @@ class Session:
                 },
                 "notes": [
                     *self._late_threads(),
-                    *verdict.notes,
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
-                "ignored": verdict.ignored,
                 "not_run": self.coverage.not_run() if finished else [],
             }
         )
@@ -228,9 +222,21 @@ class Session:
             for name, number in self.bridge.late_threads()
         ]
 
+    def report(self, end: End | None = None, finished: bool = True) -> Report:
+        """The whole report, as it stands."""
+        report: Report = self.bridge.make_report(self.frame(end or End(), finished))
+        self.set_aside(report)
+        return report
+
+    def set_aside(self, report: Report) -> None:
+        """Takes out of a report's findings what the project lives with. May be done again when some were added."""
+        if not self.is_child:  # the first process decides, about all of them
+            project = self.settings
+            report.ignore(project.file, project.ignore, project.per_file, self.ignored_codes, ignoring.comments_at)
+
     def json(self, end: End | None = None, finished: bool = True) -> bytes:
-        """The whole report as JSON, the contract; locus.process.reports makes the other forms of it."""
-        return self.bridge.render_json(self.frame(end or End(), finished))
+        """The whole report as JSON, the contract."""
+        return self.report(end, finished).render("json")
 
     def _count_towards_limit(self, *_: Any) -> None:
         # The hook that counts was registered first, so this one sees the step that has just been made.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import re
 from typing import Any, NamedTuple
 
 from locus.errors import UsageError
@@ -29,15 +28,7 @@ class Settings(NamedTuple):
     ignore: tuple[str, ...] = ()
     """Codes that are no failure anywhere."""
     per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """(pattern of paths, codes that are no failure there)."""
-
-    def codes_for(self, path: str) -> set[str]:
-        """The codes that are ignored in a file."""
-        codes = set(self.ignore)
-        for pattern, given in self.per_file:
-            if matches(pattern, path, str(pathlib.Path(self.file).parent)):
-                codes.update(given)
-        return codes
+    """(pattern of paths, codes that are no failure there); what they mean: locus/engine/ignoring.h."""
 
 
 def find(folder: str | pathlib.Path = ".") -> Settings:
@@ -117,20 +108,3 @@ def _codes(value: Any, refuse: Any) -> tuple[str, ...]:
         if code != ALL and code not in pages.codes():
             refuse(f"has {code!r}, which is no code. `locus codes` lists them; {ALL} stands for every one.")
     return tuple(value)
-
-
-def matches(pattern: str, path: str, folder: str) -> bool:
-    """Whether a path is meant: `*` and `?` stay within a name, `**` does not; without a slash, only the name counts."""
-    whole = pathlib.PurePath(path)
-    relative = whole.relative_to(folder) if whole.is_relative_to(folder) else whole
-    text = relative.as_posix() if "/" in pattern else relative.name
-    return _expression(pattern.removeprefix("./")).fullmatch(text) is not None
-
-
-@functools.cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    if pattern.endswith("/"):
-        pattern += "**"
-    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    words = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    return re.compile("".join(parts.get(word, re.escape(word)) for word in words), re.DOTALL)

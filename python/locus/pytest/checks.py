@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,9 @@ from locus.process import children, pages, reports, settings, simulation
 from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.watch import uncaught
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 POLICIES = ("collect", "raise", "warn", "move")
 """What a marker may ask for."""
@@ -114,7 +117,7 @@ class Checks:
     def words(self) -> str:
         if self.session is None:
             return ""
-        text = reports.convert(self.session.json(finished=False), "findings", width=_WIDTH)
+        text = reports.render(self.session.report(finished=False), "findings", width=_WIDTH)
         return text.decode("utf-8", "replace").rstrip("\n")
 
     def _take(self, item: pytest.Item | None) -> str:
@@ -280,16 +283,16 @@ class Checks:
             count = len(self.not_passed)
             were = "were" if count > 1 else "was"
             return f"nothing found; {count} test{'s' * (count > 1)} did not pass, and {were} checked up to there"
-        return reports.judge(self._json(0)).words
+        return reports.judge(self._report(0)).words
 
-    def _json(self, exit_code: int) -> bytes:
+    def _report(self, exit_code: int) -> Report:
         """The report of all tests."""
         program = {
             "script": "pytest", "argv": sys.argv[1:], "exit": exit_code, "ops": self.ops, "on_device": self.on_device,
             "incomplete": self.incomplete,
         }  # fmt: skip
         found = sorted(self.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"]))
-        return json.dumps({"version": 1, "findings": found, "program": program}).encode()
+        return reports.load(json.dumps({"version": 1, "findings": found, "program": program}).encode())
 
     def pytest_unconfigure(self) -> None:
         if os.getpid() == self._process:
@@ -311,7 +314,7 @@ class Checks:
         if not self.report_path or self.is_worker:
             return
         with open(self.report_path, "wb") as file:
-            file.write(reports.convert(self._json(int(session.exitstatus)), "json"))
+            file.write(self._report(int(session.exitstatus)).render("json"))
 
 
 def _settings(config: pytest.Config) -> settings.Settings:

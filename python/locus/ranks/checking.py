@@ -15,16 +15,6 @@ from locus.watch.session import Session
 _session: Session | None = None
 
 
-def sign(report: dict[str, object]) -> None:
-    """Puts this process's rank under its findings."""
-    report["program"]["ranks"] = membership.world()
-    number = membership.rank()
-    if number is None:
-        return
-    for finding in report["findings"]:
-        finding["ranks"] = finding.get("ranks") or [number]
-
-
 def leave_word(path: str) -> None:
     """Writes down what other ranks' findings may need to be complete."""
     number = membership.rank()
@@ -63,7 +53,7 @@ def _read(folder: str, ending: str) -> dict[str, bytes]:
 
 def joined(session: Session, folder: str) -> bool:
     """Whether any rank has made a process group."""
-    return bool(session.so_far()["program"]["ranks"] or session.bridge.have_met(folder))
+    return bool(session.report(finished=False).ranks or session.bridge.have_met(folder))
 
 
 def install(session: Session) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from locus._bridge import Report
 
 Result = TypeVar("Result")
 
@@ -25,5 +28,5 @@ class Session(Protocol):
     def reasons(self) -> set[str]:
         """The reasons of all findings so far."""
 
-    def so_far(self) -> dict[str, Any]:
+    def report(self, *, finished: bool = True) -> Report:
         """The report as it stands."""

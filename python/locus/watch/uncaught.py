@@ -102,10 +102,7 @@ def _keep(found: Any) -> None:
 
 def _is_known(file: str, line: int) -> bool:
     """Whether there is a finding that was met at this line."""
-    if not _session.finding_count():
-        return False
-    uses = [use for finding in _session.so_far()["findings"] for use in finding["uses"]]
-    return any(use["file"] == file and use["line"] == line for use in uses)
+    return bool(_session.bridge.is_met_at(file, line))
 
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

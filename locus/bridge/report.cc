@@ -1,0 +1,135 @@
+// The Python class Report: everything that a run brought to light, held on this side from the end of the program until
+// it is written. Here it is amended (ignored findings, verified fixes, the comparison with an earlier run), and
+// rendered.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "locus/bridge/module.h"
+#include "locus/bridge/reporting.h"
+#include "locus/engine/adoption.h"
+#include "locus/engine/ignoring.h"
+#include "locus/engine/merge.h"
+#include "locus/engine/verdict.h"
+#include "locus/report/closing.h"
+#include "locus/report/html.h"
+#include "locus/report/json.h"
+#include "locus/report/sarif.h"
+#include "locus/report/text.h"
+
+namespace locus::bridge {
+namespace {
+
+namespace py = pybind11;
+using engine::Report;
+
+/// What is wrong with a report as JSON is a ValueError.
+Report read(const std::string& json, Report (*reader)(std::string_view) = report::read_report) {
+  try {
+    return reader(json);
+  } catch (const engine::FormatError& error) {
+    throw py::value_error(error.what());
+  }
+}
+
+py::bytes render(const Report& report, const std::string& form, int width, bool color, bool ledger,
+                 const std::string& directory, const std::string& root) {
+  if (form == "json") return report::render_json(report);
+  if (form == "html") return report::render_html(report, {.directory = directory});
+  if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
+  if (form != "text" && form != "findings") throw py::value_error("a report has no form " + form);
+  report::TextOptions options;
+  options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
+  if (form == "text") return report::render_text(report, options);
+  std::string out;  // the blocks alone, for a reader who has a closing line of his own
+  for (const engine::Finding& finding : report.findings)
+    out += (out.empty() ? "" : "\n") + report::render_finding(finding, options, report.program.steps);
+  return out;
+}
+
+using PerFile = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+/// `comments_at` is called with file, line and text of a line, and gives (line, comment) for its statement.
+void ignore(Report& report, std::string file, std::vector<std::string> codes, PerFile per_file,
+            std::vector<std::string> options, const py::function& comments_at) {
+  engine::set_aside(report, {std::move(file), std::move(codes), std::move(per_file), std::move(options)},
+                    [&](const engine::Location& place) {
+                      std::vector<engine::Comment> comments;
+                      const py::object found = comments_at(place.file, place.line, place.text);
+                      for (auto& [line, text] : found.cast<std::vector<std::pair<int, std::string>>>())
+                        comments.push_back({line, std::move(text)});
+                      return comments;
+                    });
+}
+
+/// Findings as they are now, in the place of those that were: a list as JSON.
+void amend(Report& report, const std::string& findings) {
+  report.findings = report::parse_report("{\"version\": 1, \"findings\": " + findings + "}").findings;
+}
+
+/// What a report comes to: (verdict, whether the program finished, the exit status of the check, the sentence).
+py::tuple judge(const Report& report, bool all_fixed) {
+  return py::make_tuple(std::string(engine::to_string(engine::judge(report))), engine::is_finished(report.program),
+                        engine::exit_status(report, all_fixed), report::verdict_words(report));
+}
+
+/// The program was ended from outside; what is known of it since the report was made.
+void end(Report& report, int exit, std::string by, double seconds, int64_t steps, int64_t ops, bool on_device) {
+  engine::Program& program = report.program;
+  program.exit = exit, program.ended_by = std::move(by), program.seconds = seconds;
+  program.steps = std::max(program.steps, steps), program.ops = std::max(program.ops, ops);
+  program.on_device = program.on_device || on_device;
+}
+
+}  // namespace
+
+void define_report(py::module_& m) {
+  py::class_<Report>(m, "Report")
+      .def_static("read", [](const std::string& json) { return read(json); })
+      .def("render", &render, py::arg("form"), py::arg("width") = 80, py::arg("color") = false,
+           py::arg("ledger") = false, py::arg("directory") = "", py::arg("root") = "")
+      .def("ignore", &ignore)
+      .def("compare",
+           [](Report& self, const Report& earlier, std::string file) {
+             self.baseline = engine::compare(earlier, self, std::move(file));
+           })
+      .def("amend", &amend)
+      .def("judge", &judge, py::arg("all_fixed") = false)
+      .def("end", &end)
+      .def("add_note", [](Report& self, std::string note) { self.notes.push_back(std::move(note)); })
+      .def("hand_over", &hand_over)
+      .def("complete", &complete)
+      .def("sign", [](Report& self, int ranks, std::optional<int> rank) { engine::sign(self, ranks, rank); })
+      .def("leave_to_parent", [](Report& self) { engine::leave_to_parent(self); })
+      .def_property_readonly("finding_count", [](const Report& self) { return self.findings.size(); })
+      .def_property_readonly("ignored_count", [](const Report& self) { return self.ignored.size(); })
+      .def_property_readonly("exit", [](const Report& self) { return self.program.exit; })
+      .def_property_readonly("ended_by", [](const Report& self) { return self.program.ended_by; })
+      .def_property_readonly("seconds", [](const Report& self) { return self.program.seconds; })
+      .def_property_readonly("ranks", [](const Report& self) { return self.program.ranks; });
+  m.def("make_report", [](const std::string& frame) {
+    Report report = read(frame, report::parse_report);
+    complete(report);
+    return report;
+  });
+  m.def("take_in", [](const std::string& json) { take_in(read(json, report::parse_report)); });
+  py::class_<engine::News>(m, "News")
+      .def(py::init<>())
+      .def("take_in",
+           [](engine::News& self, const std::string& process, const std::string& json) {
+             Report report = read(json, report::parse_report);
+             self.keep_new(process, report);
+             if (!report.findings.empty()) take_in(std::move(report));
+           })
+      .def("forget", &engine::News::forget);
+}
+
+}  // namespace locus::bridge
