@@ -14,5 +14,5 @@ if "$python" -c 'import xdist' 2>/dev/null; then workers=(-n "${PYTEST_WORKERS:-
 exec "$python" -m pytest "${workers[@]}" \
   tests/conformance --deselect tests/conformance/test_databases.py::test_all_samples \
   --ignore tests/conformance/test_simulated_page.py \
-  tests/check/test_buggy.py tests/check/test_clean.py tests/python/test_features.py tests/e2e/test_simulate_programs.py \
+  tests/check/test_wrong.py tests/check/test_clean.py tests/python/test_features.py tests/e2e/test_simulate_programs.py \
   "$@"

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus import DEVICES
+from corpus import ANY_REASON, DEVICES
 from forkrunner import ForkRunner, Result
 from schema import problems
 
@@ -86,7 +86,7 @@ def judge(findings: list[dict], path: Path | str, lines: list[int], reasons: lis
     for finding in findings:
         cause = finding["cause"]
         blamed = Path(cause["file"]).name == Path(path).name and cause["line"] in lines
-        verdict = Verdict(True, blamed, blamed and finding["reason"] in reasons, finding)
+        verdict = Verdict(True, blamed, blamed and (ANY_REASON in reasons or finding["reason"] in reasons), finding)
         if (verdict.found, verdict.blamed, verdict.reason) > (best.found, best.blamed, best.reason):
             best = verdict
     return best

@@ -1,17 +1,25 @@
-"""The programs with known mistakes: which lines are marked, how a twin mends them, where a run stopped.
+"""The programs with known mistakes: which lines are marked, what their fixed twins are, where a run stopped.
 
-A buggy program marks each mistake in place, by comments at the end of lines:
+A wrong program marks each mistake in place, by comments at the end of lines:
 
-    # BUG: <reason>[|<reason>…] culprit=<name>[|<name>…]   the line to edit; "# BUG 2:" where the order is another
-    # ALSO: <n>                                            a line that may be blamed for mistake n just as well
-    # RAISES: <n>                                          where PyTorch stops because of mistake n alone
-    # RAISES: none                                         PyTorch lets it pass, with a wrong result
+    # BUG: <reason>[|<reason>…] [culprit=<name>[|<name>…]]   the line to edit; "# BUG 2:" where the order is another
+    # ALSO: <n>                                              a line that may be blamed for mistake n just as well
+    # RAISES: <n>                                            where PyTorch stops because of mistake n alone
+    # RAISES: none                                           PyTorch lets it pass, with a wrong result
+
+and says what its twin has instead, by comments of their own with the indentation of the code:
+
+    # FIX: <code>     instead of the line directly above; several of them: several lines; without code: no line
+    # ADD: <code>     a line that only the twin has
+
+Both belong to the mistake that the line above is marked with; where it has no mark, "# FIX 2:" and "# ADD 2:" say it.
 """
 
 from __future__ import annotations
 
-import difflib
+import functools
 import re
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,10 +32,13 @@ _LAST = 21  # those after it are about distributed programs: tests/dist
 
 REASONS = frozenset(reason for number, reason in _CODE.findall(_CODES.read_text()) if int(number) <= _LAST)
 
-_BUG = re.compile(r"# BUG(?: (\d+))?: (\S+) culprit=(.+?)\s*(?=# (?:ALSO|RAISES):|$)")
+ANY_REASON = "any"  # for who wrote a program without a look at the list
+
+_BUG = re.compile(r"# BUG(?: (\d+))?: (\S+)(?: culprit=(.+?))?\s*(?=# (?:ALSO|RAISES):|$)")
 _ALSO = re.compile(r"# ALSO: (\d+)")
 _RAISES = re.compile(r"# RAISES: (none|\d+)")
 _MARKS = re.compile(r"\s*# (?:BUG|ALSO|RAISES)\b.*$")
+_CHANGE = re.compile(r"(\s*)# (FIX|ADD)(?: (\d+))?:(?: (.+))?$")
 
 # What PyTorch says when a tensor is on the wrong device; anything else that ends a program is another story.
 DEVICE_ERROR = re.compile(
@@ -71,7 +82,7 @@ def read_mistakes(source: str) -> list[Mistake]:
             number = int(bug[1]) if bug[1] else len(mistakes) + 1
             if number in mistakes:
                 raise ValueError(f"line {line}: mistake {number} is marked twice")
-            mistakes[number] = Mistake(number, line, bug[2].split("|"), bug[3].split("|"))
+            mistakes[number] = Mistake(number, line, bug[2].split("|"), (bug[3] or "").split("|"))
     for line, text in lines:
         for number in _ALSO.findall(text):
             mistakes[int(number)].also.append(line)
@@ -88,69 +99,93 @@ def raises_nothing(source: str) -> bool:
     return "# RAISES: none" in source
 
 
-def strip_marks(source: str) -> list[str]:
-    return [_MARKS.sub("", line) for line in source.splitlines()]
+@dataclass
+class Change:
+    """What the twin has instead of one line, or below it."""
+
+    line: int
+    """The line that is replaced, or that the added ones follow; from 1."""
+    replaces: bool
+    number: int | None
+    """The mistake, where the mark says it."""
+    code: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Hunk:
-    """Lines start…end (from 0, end not included) of the buggy program, and what stands there in the mended one."""
-
-    start: int
-    end: int
-    lines: tuple[str, ...]
-
-
-def hunks(buggy: str, mended: str) -> list[Hunk]:
-    """What the mended twin changes."""
-    old, new = strip_marks(buggy), mended.splitlines()
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return [Hunk(a, b, tuple(new[c:d])) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
-
-
-def hunks_of(mistake: Mistake, all_hunks: list[Hunk], mistakes: list[Mistake]) -> list[Hunk]:
-    """The hunks that mend this mistake: those nearest to its line rather than to another's."""
-    if len(mistakes) == 1:
-        return all_hunks
-
-    def nearest(hunk: Hunk) -> Mistake:
-        return min(
-            mistakes, key=lambda m: 0 if hunk.start <= m.line - 1 < hunk.end else 1 + abs(hunk.start - (m.line - 1))
-        )
-
-    return [hunk for hunk in all_hunks if nearest(hunk) is mistake]
+def read_changes(source: str) -> list[Change]:
+    """What the marks say about the twin, from top to bottom."""
+    changes: list[Change] = []
+    above: Change | None = None  # that of the line before
+    code_line, has_code = 0, False
+    for line, text in enumerate(source.splitlines(), 1):
+        mark = _CHANGE.match(text)
+        if mark is None:
+            code_line, has_code, above = line, bool(text.strip()), None
+            continue
+        indentation, kind, number, code = mark.groups()
+        replaces, mistake = kind == "FIX", int(number) if number else None
+        if above is None or above.replaces != replaces or above.number != mistake:
+            if replaces and (code_line != line - 1 or not has_code):
+                raise ValueError(f"line {line}: no line of the program is directly above this FIX")
+            above = Change(code_line, replaces, mistake)
+            changes.append(above)
+        if code:
+            above.code.append(indentation + code)
+        elif not replaces or above.code:
+            raise ValueError(f"line {line}: this {kind} has no code")
+    return changes
 
 
-def split_hunks(all_hunks: list[Hunk]) -> list[Hunk]:
-    """Two mends on neighbouring lines come as one hunk; line for line they are two."""
-    result = []
-    for hunk in all_hunks:
-        if hunk.end - hunk.start == len(hunk.lines) > 1:
-            result += [Hunk(hunk.start + i, hunk.start + i + 1, (line,)) for i, line in enumerate(hunk.lines)]
-        else:
-            result.append(hunk)
-    return result
+def mistake_of(change: Change, mistakes: list[Mistake]) -> int:
+    """The number of the mistake that a change fixes."""
+    if change.number:
+        return change.number
+    marked = [m for m in mistakes if change.line == m.line] or [m for m in mistakes if change.line in m.also]
+    if len(marked or mistakes) != 1:
+        raise ValueError(f"line {change.line}: which of the mistakes is fixed here? Write # FIX 2: or # ADD 2:")
+    return (marked or mistakes)[0].number
 
 
-def mend(buggy: str, chosen: list[Hunk]) -> tuple[str, dict[int, int]]:
-    """The program with the chosen hunks, and where each of its old lines is now."""
-    lines = strip_marks(buggy)
-    where = {n: n for n in range(1, len(lines) + 1)}
-    for hunk in sorted(chosen, key=lambda h: h.start, reverse=True):
-        lines[hunk.start : hunk.end] = hunk.lines
-        grown = len(hunk.lines) - (hunk.end - hunk.start)
-        for old in where:
-            if old > hunk.end:
-                where[old] += grown
+def _rewritten(source: str, changes: list[Change]) -> tuple[str, dict[int, int]]:
+    """The program without its marks and with these changes, and where each of its old lines is now."""
+    replaced = {change.line: change.code for change in changes if change.replaces}
+    added: dict[int, list[str]] = {}
+    for change in changes:
+        if not change.replaces:
+            added.setdefault(change.line, []).extend(change.code)
+    lines = added.get(0, [])
+    where: dict[int, int] = {}
+    for number, text in enumerate(source.splitlines(), 1):
+        if _CHANGE.match(text):
+            continue
+        where[number] = len(lines) + 1
+        lines += replaced.get(number, [_MARKS.sub("", text)])
+        lines += added.get(number, [])
     return "\n".join(lines) + "\n", where
 
 
-def only_mistake(buggy: str, mended: str, number: int) -> tuple[str, dict[int, int]]:
-    """The program with every mistake mended but one."""
-    mistakes = read_mistakes(buggy)
-    pieces = split_hunks(hunks(buggy, mended))
-    others = [m for m in mistakes if m.number != number]
-    return mend(buggy, [hunk for m in others for hunk in hunks_of(m, pieces, mistakes)])
+def fixed_source(source: str) -> str:
+    """The twin: the program with every mistake fixed, without marks."""
+    return _rewritten(source, read_changes(source))[0]
+
+
+def only_mistake(source: str, number: int) -> tuple[str, dict[int, int]]:
+    """The program with every mistake fixed but one, and where each of its old lines is now."""
+    mistakes = read_mistakes(source)
+    return _rewritten(source, [c for c in read_changes(source) if mistake_of(c, mistakes) != number])
+
+
+@functools.cache
+def _folder_of_twins() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="fixed-programs-")
+
+
+@functools.cache
+def fixed(path: Path) -> Path:
+    """The twin of a wrong program as a file of the same name; it is there until this process ends."""
+    twin = Path(_folder_of_twins().name) / path.parent.parent.name / "fixed" / path.name
+    twin.parent.mkdir(parents=True, exist_ok=True)
+    twin.write_text(fixed_source(path.read_text()))
+    return twin
 
 
 def stopped_at(stderr: str, program: str) -> int | None:
@@ -167,3 +202,8 @@ def is_device_error(stderr: str) -> bool:
 
 def programs(folder: str) -> list[Path]:
     return sorted((PROGRAMS / folder).glob("*.py"))
+
+
+def fixed_programs(folder: str = "wrong") -> list[Path]:
+    """The twins of a folder of wrong programs."""
+    return [fixed(path) for path in programs(folder)]

@@ -1,8 +1,8 @@
-"""How many mistakes does `locus fix` mend? Percentages and misses, over the buggy programs and mutants of correct ones.
+"""How many mistakes does `locus fix` fix? Percentages and misses, over the wrong programs and mutants of right ones.
 
-    python tests/check/fix_score.py [--every N] [--start K] [--only buggy|mutants] [--program NAME …] [--diffs]
+    python tests/check/fix_score.py [--every N] [--start K] [--only wrong|mutants] [--program NAME …] [--diffs]
 
-Mended: the mistake's finding has a verified edit, and the program with all verified edits written (--apply) runs on the
+Fixed: the mistake's finding has a verified edit, and the program with all verified edits written (--apply) runs on the
 simulated machine without the checker and prints what its right twin prints.
 """
 
@@ -22,16 +22,16 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 import mutate  # noqa: E402
 from checker import LOCUS, judge  # noqa: E402
-from corpus import DEVICES, programs, read_mistakes  # noqa: E402
+from corpus import DEVICES, fixed, programs, read_mistakes  # noqa: E402
 from forkrunner import ForkRunner  # noqa: E402
-from score import FOLDERS, RefusedMutants  # noqa: E402
+from score import RefusedMutants, origins  # noqa: E402
 
 DEADLINE = 240.0
 BAR = 0.8
 
 
 @dataclass(frozen=True)
-class Mend:
+class Outcome:
     """One known mistake and what became of it."""
 
     name: str
@@ -46,12 +46,12 @@ class Mend:
     said: str
 
     @property
-    def mended(self) -> bool:
+    def fixed(self) -> bool:
         return self.verified and self.prints
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Copy:
     """A program after `locus fix --apply`."""
 
     findings: list[dict]
@@ -61,8 +61,8 @@ class Fixed:
     text: str
 
 
-def fix(runner: ForkRunner, path: Path) -> Fixed:
-    """Mends a copy of a program, and runs the copy."""
+def fix(runner: ForkRunner, path: Path) -> Copy:
+    """Fixes a copy of a program, and runs the copy."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         shutil.copy(path, copy)
@@ -74,7 +74,7 @@ def fix(runner: ForkRunner, path: Path) -> Fixed:
         said = "" if report.exists() else result.describe()[-600:]
         if after.code:
             said = (after.stderr.strip().splitlines() or ["?"])[-1]
-        return Fixed(findings, after.code == 0, after.stdout, said, copy.read_text())
+        return Copy(findings, after.code == 0, after.stdout, said, copy.read_text())
 
 
 def is_verified(finding: dict | None) -> bool:
@@ -84,28 +84,28 @@ def is_verified(finding: dict | None) -> bool:
     return by_others or (bool(finding["fixes"]) and all(fix["verified"] for fix in finding["fixes"]))
 
 
-def fix_buggy(runner: ForkRunner, only: list[str] | None = None, diffs: bool = False) -> Iterator[Mend]:
-    for path in programs("buggy"):
+def fix_wrong(runner: ForkRunner, only: list[str] | None = None, diffs: bool = False) -> Iterator[Outcome]:
+    for path in programs("wrong"):
         if only and path.stem not in only:
             continue
-        twin = runner.run(path.parent.parent / "mended" / path.name, simulate=DEVICES, deadline=DEADLINE)
-        fixed = fix(runner, path)
-        show(diffs, path, fixed)
+        twin = runner.run(fixed(path), simulate=DEVICES, deadline=DEADLINE)
+        copy = fix(runner, path)
+        show(diffs, path, copy)
         for mistake in read_mistakes(path.read_text()):
-            verdict = judge(fixed.findings, path, mistake.accepted_lines, mistake.reasons)
-            # A mistake that is blamed on another line is mended all the same where everything is.
-            all_mended = bool(fixed.findings) and all(map(is_verified, fixed.findings)) and fixed.stdout == twin.stdout
-            verified = is_verified(verdict.finding) if verdict.blamed else all_mended and fixed.runs
+            verdict = judge(copy.findings, path, mistake.accepted_lines, mistake.reasons)
+            # A mistake that is blamed on another line is fixed all the same where everything is.
+            all_fixed = bool(copy.findings) and all(map(is_verified, copy.findings)) and copy.stdout == twin.stdout
+            verified = is_verified(verdict.finding) if verdict.blamed else all_fixed and copy.runs
             text = path.read_text().splitlines()[mistake.line - 1].split("  # ")[0].strip()
-            prints = fixed.runs and fixed.stdout == twin.stdout
-            said = fixed.said or str(verdict)
-            yield Mend(
+            prints = copy.runs and copy.stdout == twin.stdout
+            said = copy.said or str(verdict)
+            yield Outcome(
                 f"{path.stem}-{mistake.number}",
                 mistake.reasons[0],
                 mistake.line,
                 text,
                 verified,
-                fixed.runs,
+                copy.runs,
                 prints,
                 said,
             )
@@ -113,11 +113,11 @@ def fix_buggy(runner: ForkRunner, only: list[str] | None = None, diffs: bool = F
 
 def fix_mutants(
     runner: ForkRunner, folder: str, every: int = 1, start: int = 0, only: list[str] | None = None, diffs: bool = False
-) -> Iterator[Mend]:
+) -> Iterator[Outcome]:
     """Every mutant that PyTorch refuses; with every=N, a sample that is the same each time."""
     refused = RefusedMutants(runner)
     number = 0
-    for origin in (path for name in FOLDERS for path in programs(name)):
+    for origin in origins():
         if only and origin.stem not in only:
             continue
         twin = None
@@ -129,49 +129,51 @@ def fix_mutants(
             if not refused.refuses(path):
                 continue
             twin = twin or runner.run(origin, simulate=DEVICES, deadline=DEADLINE)
-            fixed = fix(runner, path)
-            show(diffs, path, fixed)
-            verified = bool(fixed.findings) and all(map(is_verified, fixed.findings))
-            first = fixed.findings[0] if fixed.findings else None
-            said = fixed.said or (f"{first['reason']} at {first['cause']['line']}" if first else "nothing found")
-            yield Mend(
-                f"{origin.parent.name}/{path.name}", mutant.kind, mutant.line, mutant.new.strip(), verified, fixed.runs,
-                fixed.runs and fixed.stdout == twin.stdout, said,
+            copy = fix(runner, path)
+            show(diffs, path, copy)
+            verified = bool(copy.findings) and all(map(is_verified, copy.findings))
+            first = copy.findings[0] if copy.findings else None
+            said = copy.said or (f"{first['reason']} at {first['cause']['line']}" if first else "nothing found")
+            yield Outcome(
+                f"{origin.parent.name}/{path.name}", mutant.kind, mutant.line, mutant.new.strip(), verified, copy.runs,
+                copy.runs and copy.stdout == twin.stdout, said,
             )  # fmt: skip
     refused.save()
 
 
-def show(diffs: bool, path: Path, fixed: Fixed) -> None:
+def show(diffs: bool, path: Path, copy: Copy) -> None:
     if diffs:
         import difflib
 
-        old, new = path.read_text().splitlines(), fixed.text.splitlines()
+        old, new = path.read_text().splitlines(), copy.text.splitlines()
         print("\n".join([str(path), *list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]]), flush=True)
 
 
-def share(mends: list[Mend]) -> float:
-    return sum(m.mended for m in mends) / (len(mends) or 1)
+def share(outcomes: list[Outcome]) -> float:
+    return sum(o.fixed for o in outcomes) / (len(outcomes) or 1)
 
 
-def percentages(mends: list[Mend]) -> str:
-    total = len(mends) or 1
+def percentages(outcomes: list[Outcome]) -> str:
+    total = len(outcomes) or 1
     counts = {
-        "verified": sum(m.verified for m in mends),
-        "runs": sum(m.runs for m in mends),
-        "mended": sum(m.mended for m in mends),
+        "verified": sum(o.verified for o in outcomes),
+        "runs": sum(o.runs for o in outcomes),
+        "fixed": sum(o.fixed for o in outcomes),
     }
-    return f"{len(mends)} mistakes: " + ", ".join(f"{word} {100 * n / total:.1f} % ({n})" for word, n in counts.items())
+    return f"{len(outcomes)} mistakes: " + ", ".join(
+        f"{word} {100 * n / total:.1f} % ({n})" for word, n in counts.items()
+    )
 
 
-def summary(title: str, mends: list[Mend]) -> str:
-    lines = [f"{title}: {percentages(mends)}"]
-    for mend in mends:
-        if not mend.mended:
-            what = "NO EDIT" if not mend.verified else "FAILS" if not mend.runs else "PRINTS"
-            lines.append(f"  {what:8} {mend.name}:{mend.line} {mend.kind}  {mend.text[:90]}")
-            lines.append(f"           {mend.said[:160]}")
-    for kind in sorted({m.kind for m in mends}):
-        lines.append(f"  {kind:24} {percentages([m for m in mends if m.kind == kind])}")
+def summary(title: str, outcomes: list[Outcome]) -> str:
+    lines = [f"{title}: {percentages(outcomes)}"]
+    for outcome in outcomes:
+        if not outcome.fixed:
+            what = "NO EDIT" if not outcome.verified else "FAILS" if not outcome.runs else "PRINTS"
+            lines.append(f"  {what:8} {outcome.name}:{outcome.line} {outcome.kind}  {outcome.text[:90]}")
+            lines.append(f"           {outcome.said[:160]}")
+    for kind in sorted({o.kind for o in outcomes}):
+        lines.append(f"  {kind:24} {percentages([o for o in outcomes if o.kind == kind])}")
     return "\n".join(lines)
 
 
@@ -179,14 +181,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, help="only every N-th mutant")
     parser.add_argument("--start", type=int, default=0, help="begin the sample with this one")
-    parser.add_argument("--only", choices=("buggy", "mutants"))
+    parser.add_argument("--only", choices=("wrong", "mutants"))
     parser.add_argument("--program", nargs="*", help="only these programs, by name")
     parser.add_argument("--diffs", action="store_true", help="show what was changed")
     options = parser.parse_args()
     runner = ForkRunner()
     if options.only != "mutants":
-        print(summary("buggy programs", list(fix_buggy(runner, options.program, options.diffs))), flush=True)
-    if options.only != "buggy":
+        print(summary("wrong programs", list(fix_wrong(runner, options.program, options.diffs))), flush=True)
+    if options.only != "wrong":
         with tempfile.TemporaryDirectory() as folder:
             made = list(fix_mutants(runner, folder, options.every, options.start, options.program, options.diffs))
         print(summary("mutants", made))

@@ -15,7 +15,7 @@ class Idioms:
     edits: dict[str, str]
 
     @property
-    def mended(self) -> str:
+    def fixed(self) -> str:
         text = self.text
         for old, new in self.edits.items():
             assert text.count(old) == 1, old
@@ -23,12 +23,12 @@ class Idioms:
         return text
 
 
-def assert_mended(program: ForkRunner, folder: Path, idioms: Idioms, devices: int = 1) -> None:
+def assert_fixed(program: ForkRunner, folder: Path, idioms: Idioms, devices: int = 1) -> None:
     """`locus fix` makes these edits and no others; the program prints then what it printed while it was checked."""
     path = folder / "train.py"
     path.write_text(idioms.text)
     result = program.run(LOCUS, "fix", "--devices", str(devices), "--apply", str(path), cwd=folder, deadline=120)
-    assert path.read_text() == idioms.mended, result.describe()
+    assert path.read_text() == idioms.fixed, result.describe()
     assert result.code == 0, result.describe()
     tags = {line.split()[0] for line in result.stderr.splitlines() if " LOC" in line}
     assert tags <= {"verified", "mended"}, result.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "e2e")]
 
-from corpus import PROGRAMS, is_device_error, only_mistake, programs, raises_nothing, read_mistakes  # noqa: E402
+from corpus import fixed_programs, is_device_error, only_mistake, programs, raises_nothing, read_mistakes  # noqa: E402
 from forkrunner import ForkRunner  # noqa: E402
 
 
@@ -23,12 +23,12 @@ def main() -> int:
     runner = ForkRunner()
     devices = int(runner.run_source("import torch; print(torch.cuda.device_count())").ok().stdout)
     wrong = done = 0
-    for path in programs("buggy"):
+    for path in programs("wrong"):
         source = path.read_text()
         if needs_more(source, devices):
             continue
         for mistake in read_mistakes(source):
-            text, where = only_mistake(source, (PROGRAMS / "mended" / path.name).read_text(), mistake.number)
+            text, where = only_mistake(source, mistake.number)
             result = runner.run_source(text)
             stop = re.findall(r'program\.py", line (\d+)', result.stderr)
             done += 1
@@ -41,7 +41,7 @@ def main() -> int:
                 print(f"--- {path.name}, mistake {mistake.number}: {result.describe()[-1500:]}")
             else:
                 print(f"{path.stem}-{mistake.number}: {(result.stderr.strip().splitlines() or [''])[-1][:200]}")
-    for path in programs("mended") + programs("correct"):
+    for path in fixed_programs() + programs("correct"):
         if needs_more(path.read_text(), devices):
             continue
         result = runner.run(path)

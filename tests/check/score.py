@@ -1,6 +1,6 @@
-"""How good is `locus check`? Percentages and misses, over the buggy programs and over mutants of the correct ones.
+"""How good is `locus check`? Percentages and misses, over the wrong programs and over mutants of right ones.
 
-    python tests/check/score.py [--every N] [--only buggy|mutants] [--program NAME …] [--no-mends] [--json FILE]
+    python tests/check/score.py [--every N] [--only wrong|mutants] [--program NAME …] [--no-fixes] [--json FILE]
 
 A mutant counts where PyTorch would refuse it: it ends with a device error on the simulated machine without the checker.
 """
@@ -21,11 +21,15 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 import mutate  # noqa: E402
 from checker import DEADLINE, Verdict, check, judge  # noqa: E402
-from corpus import DEVICES, is_device_error, programs, read_mistakes  # noqa: E402
+from corpus import DEVICES, fixed_programs, is_device_error, programs, read_mistakes  # noqa: E402
 from forkrunner import ForkRunner  # noqa: E402
 
-FOLDERS = ("mended", "correct", "simulate")
 VERDICTS = HERE.parent.parent / "build" / "mutant_verdicts.json"
+
+
+def origins() -> list[Path]:
+    """The right programs that mutants are made of."""
+    return fixed_programs() + programs("correct") + programs("simulate")
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,14 @@ class Outcome:
     text: str
     expected: list[str]
     verdict: Verdict
-    mended: bool = False
+    fixed: bool = False
     """The first edit of each finding, all applied: the program runs to its end without the checker."""
     trouble: str | None = None
 
     @property
     def right(self) -> bool:
-        """Blamed on a line that is known to be the cause, or on another whose edit mends the program all the same."""
-        return self.verdict.blamed or self.mended
+        """Blamed on a line that is known to be the cause, or on another whose edit fixes the program all the same."""
+        return self.verdict.blamed or self.fixed
 
 
 class RefusedMutants:
@@ -86,34 +90,34 @@ def apply_fixes(text: str, findings: list[dict], path: Path) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def mends(runner: ForkRunner, path: Path, findings: list[dict], rounds: int = 4) -> bool:
+def is_fixed_by(runner: ForkRunner, path: Path, findings: list[dict], rounds: int = 4) -> bool:
     """Whether the suggested edits, made and made again, give a program that PyTorch runs to its end."""
     text = path.read_text()
     with tempfile.TemporaryDirectory() as folder:
-        mended = Path(folder) / path.name
+        copy = Path(folder) / path.name
         for _ in range(rounds):  # two edits of one line can't both be made at once
             changed = apply_fixes(text, findings, path) if findings else None
             if changed is None or changed == text:
                 return False
             text = changed
-            mended.write_text(text)
-            if runner.run(mended, simulate=DEVICES, deadline=DEADLINE).code == 0:
+            copy.write_text(text)
+            if runner.run(copy, simulate=DEVICES, deadline=DEADLINE).code == 0:
                 return True
-            checked = check(runner, mended)
+            checked = check(runner, copy)
             findings = checked.report["findings"] if checked.report else []
     return False
 
 
-def score_buggy(runner: ForkRunner, only: list[str] | None = None, try_mends: bool = True) -> Iterator[Outcome]:
-    """Every marked mistake of the buggy programs."""
-    for path in programs("buggy"):
+def score_wrong(runner: ForkRunner, only: list[str] | None = None, try_fixes: bool = True) -> Iterator[Outcome]:
+    """Every marked mistake of the wrong programs."""
+    for path in programs("wrong"):
         if only and path.stem not in only:
             continue
         source = path.read_text()
         checked = check(runner, path)
         findings = checked.report["findings"] if checked.report else []
         trouble = None if checked.report else checked.result.describe()[-800:]
-        mended = try_mends and mends(runner, path, findings)
+        fixed = try_fixes and is_fixed_by(runner, path, findings)
         for mistake in read_mistakes(source):
             verdict = judge(findings, path, mistake.accepted_lines, mistake.reasons)
             text = source.splitlines()[mistake.line - 1].split("  # ")[0].strip()
@@ -124,18 +128,18 @@ def score_buggy(runner: ForkRunner, only: list[str] | None = None, try_mends: bo
                 text,
                 mistake.reasons,
                 verdict,
-                mended,
+                fixed,
                 trouble,
             )
 
 
 def score_mutants(
-    runner: ForkRunner, folder: str, every: int = 1, only: list[str] | None = None, try_mends: bool = True
+    runner: ForkRunner, folder: str, every: int = 1, only: list[str] | None = None, try_fixes: bool = True
 ) -> Iterator[Outcome]:
     """Every mutant that PyTorch refuses; with every=N, a sample that is the same each time."""
     refused = RefusedMutants(runner)
     number = 0
-    for origin in (path for name in FOLDERS for path in programs(name)):
+    for origin in origins():
         if only and origin.stem not in only:
             continue
         for mutant in mutate.write_mutants(str(origin), f"{folder}/{origin.parent.name}"):
@@ -149,7 +153,7 @@ def score_mutants(
             trouble = None if checked.report else checked.result.describe()[-800:]
             findings = checked.report["findings"] if checked.report else []
             verdict = judge(findings, path, mutant.accepted_lines, mutant.expected)
-            mended = try_mends and mends(runner, path, findings)
+            fixed = try_fixes and is_fixed_by(runner, path, findings)
             yield Outcome(
                 f"{origin.parent.name}/{path.name}",
                 mutant.kind,
@@ -157,7 +161,7 @@ def score_mutants(
                 mutant.new.strip(),
                 mutant.expected,
                 verdict,
-                mended,
+                fixed,
                 trouble,
             )
     refused.save()
@@ -169,8 +173,8 @@ def percentages(outcomes: list[Outcome]) -> str:
         "found": sum(o.verdict.found for o in outcomes),
         "blamed": sum(o.verdict.blamed for o in outcomes),
         "reason": sum(o.verdict.reason for o in outcomes),
-        "mended": sum(o.mended for o in outcomes),
-        "blamed or mended": sum(o.right for o in outcomes),
+        "fixed": sum(o.fixed for o in outcomes),
+        "blamed or fixed": sum(o.right for o in outcomes),
     }
     return f"{len(outcomes)} mistakes: " + ", ".join(
         f"{word} {100 * n / total:.1f} % ({n})" for word, n in counts.items()
@@ -180,7 +184,7 @@ def percentages(outcomes: list[Outcome]) -> str:
 def summary(title: str, outcomes: list[Outcome]) -> str:
     lines = [f"{title}: {percentages(outcomes)}"]
     for outcome in outcomes:
-        if outcome.verdict.reason or outcome.mended:
+        if outcome.verdict.reason or outcome.fixed:
             continue
         verdict = outcome.verdict
         what = "NOT FOUND" if not verdict.found else "NOT BLAMED" if not verdict.blamed else "REASON"
@@ -197,20 +201,20 @@ def summary(title: str, outcomes: list[Outcome]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1, help="only every N-th mutant")
-    parser.add_argument("--only", choices=("buggy", "mutants"))
+    parser.add_argument("--only", choices=("wrong", "mutants"))
     parser.add_argument("--program", nargs="*", help="only these programs, by name")
-    parser.add_argument("--no-mends", action="store_true", help="do not try the suggested edits: much quicker")
+    parser.add_argument("--no-fixes", action="store_true", help="do not try the suggested edits: much quicker")
     parser.add_argument("--json", metavar="FILE", help="write every outcome to a file too")
     options = parser.parse_args()
     runner = ForkRunner()
     outcomes: list[Outcome] = []
     if options.only != "mutants":
-        buggy = list(score_buggy(runner, options.program, not options.no_mends))
-        print(summary("buggy programs", buggy), flush=True)
-        outcomes += buggy
-    if options.only != "buggy":
+        wrong = list(score_wrong(runner, options.program, not options.no_fixes))
+        print(summary("wrong programs", wrong), flush=True)
+        outcomes += wrong
+    if options.only != "wrong":
         with tempfile.TemporaryDirectory() as folder:
-            made = list(score_mutants(runner, folder, options.every, options.program, not options.no_mends))
+            made = list(score_mutants(runner, folder, options.every, options.program, not options.no_fixes))
         print(summary("mutants", made))
         outcomes += made
     if options.json:
@@ -225,7 +229,7 @@ def main() -> int:
                 found=o.verdict.found,
                 blamed=o.verdict.blamed,
                 reason=o.verdict.reason,
-                mended=o.mended,
+                fixed=o.fixed,
                 trouble=o.trouble,
             )
             for o in outcomes

@@ -2,12 +2,12 @@
 
 import pytest
 from checker import check, is_available
-from corpus import DEVICES, programs
+from corpus import DEVICES, fixed_programs, programs
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="this Locus has no `check`")
 
 
-@pytest.mark.parametrize("path", programs("mended") + programs("correct"), ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize("path", fixed_programs() + programs("correct"), ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_correct_program(program, path):
     checked = check(program, path)
     assert checked.errors == [], checked.errors

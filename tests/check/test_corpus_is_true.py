@@ -1,23 +1,24 @@
-"""What the programs of tests/programs/buggy, mended and correct say about themselves is what PyTorch does."""
+"""What the programs of tests/programs/wrong and correct say about themselves is what PyTorch does."""
 
 import pytest
 from corpus import (
     DEVICES,
-    PROGRAMS,
     REASONS,
-    hunks,
+    fixed_programs,
     is_device_error,
+    mistake_of,
     only_mistake,
     programs,
     raises_nothing,
+    read_changes,
     read_mistakes,
     stopped_at,
 )
 
-BUGGY, MENDED, CORRECT = (programs(folder) for folder in ("buggy", "mended", "correct"))
+WRONG, CORRECT = programs("wrong"), programs("correct")
 SINGLE = [
     pytest.param(path, m.number, id=f"{path.stem}-{m.number}")
-    for path in BUGGY
+    for path in WRONG
     for m in read_mistakes(path.read_text())
 ]
 
@@ -27,12 +28,12 @@ def name(path):
 
 
 def test_there_are_enough():
-    assert len(BUGGY) >= 28 and len(CORRECT) >= 30
-    reasons = {reason for path in BUGGY for m in read_mistakes(path.read_text()) for reason in m.reasons[:1]}
+    assert len(WRONG) >= 28 and len(CORRECT) >= 30
+    reasons = {reason for path in WRONG for m in read_mistakes(path.read_text()) for reason in m.reasons[:1]}
     assert reasons == REASONS, REASONS ^ reasons
 
 
-@pytest.mark.parametrize("path", BUGGY, ids=name)
+@pytest.mark.parametrize("path", WRONG, ids=name)
 def test_marks(path):
     source = path.read_text()
     mistakes = read_mistakes(source)
@@ -42,21 +43,18 @@ def test_marks(path):
         assert mistake.raises or raises_nothing(source), f"mistake {mistake.number} has no RAISES"
 
 
-@pytest.mark.parametrize("path", BUGGY, ids=name)
+@pytest.mark.parametrize("path", WRONG, ids=name)
 def test_twin_differs_at_the_marked_lines(path):
-    twin = PROGRAMS / "mended" / path.name
-    buggy = path.read_text()
-    changed = set()
-    for hunk in hunks(buggy, twin.read_text()):
-        changed.update(range(hunk.start + 1, hunk.end + 1) or (hunk.start,))  # what is only inserted comes after a line
-    for mistake in read_mistakes(buggy):
-        assert changed & set(mistake.accepted_lines), (
-            f"mistake {mistake.number}: nothing of {mistake.accepted_lines} is mended"
-        )
+    source = path.read_text()
+    mistakes, changes = read_mistakes(source), read_changes(source)
+    for mistake in mistakes:
+        changed = {change.line for change in changes if mistake_of(change, mistakes) == mistake.number}
+        assert changed, f"mistake {mistake.number} is not fixed"
+        assert changed & set(mistake.accepted_lines), f"mistake {mistake.number}: none of its lines is fixed"
 
 
-@pytest.mark.parametrize("path", BUGGY, ids=name)
-def test_buggy_stops_where_it_says(program, path):
+@pytest.mark.parametrize("path", WRONG, ids=name)
+def test_stops_where_it_says(program, path):
     source = path.read_text()
     result = program.run(path, simulate=DEVICES)
     if raises_nothing(source):
@@ -72,7 +70,7 @@ def test_each_mistake_alone_stops_the_program(program, tmp_path, path, number):
     source = path.read_text()
     if raises_nothing(source):
         pytest.skip("PyTorch lets it pass")
-    text, where = only_mistake(source, (PROGRAMS / "mended" / path.name).read_text(), number)
+    text, where = only_mistake(source, number)
     script = tmp_path / path.name
     script.write_text(text)
     result = program.run(script, simulate=DEVICES)
@@ -80,7 +78,7 @@ def test_each_mistake_alone_stops_the_program(program, tmp_path, path, number):
     assert stopped_at(result.stderr, str(script)) == where[read_mistakes(source)[number - 1].raises], result.describe()
 
 
-@pytest.mark.parametrize("path", MENDED + CORRECT, ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize("path", fixed_programs() + CORRECT, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_runs_to_its_end(program, path):
     result = program.run(path, simulate=DEVICES).ok()
     assert result.stdout and "locus: " not in result.stderr, result.describe()

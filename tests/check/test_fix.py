@@ -148,7 +148,7 @@ def test_what_can_not_be_written(program, broken):
     assert result.code == 2 and "there is no folder" in result.stderr and result.stdout == ""
 
 
-def test_nothing_to_mend(program, tmp_path):
+def test_nothing_to_fix(program, tmp_path):
     path = tmp_path / "right.py"
     path.write_text("print('fine')\nraise SystemExit(3)\n")
     result = fix(program, path, "--apply")

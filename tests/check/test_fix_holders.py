@@ -1,7 +1,7 @@
 """Tensors that objects, threads and layers hold: `locus fix` edits the line of the holder that left them behind."""
 
 import pytest
-from idioms import Idioms, assert_mended
+from idioms import Idioms, assert_fixed
 
 DROPPED = """\
 import torch
@@ -224,4 +224,4 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_line_of_the_holder(program, tmp_path, name):
-    assert_mended(program, tmp_path, PROGRAMS[name], devices=2)
+    assert_fixed(program, tmp_path, PROGRAMS[name], devices=2)

@@ -1,7 +1,7 @@
 """Ways in which people write programs: `locus fix` makes the edit that its author would make, and nothing else."""
 
 import pytest
-from idioms import Idioms, assert_mended
+from idioms import Idioms, assert_fixed
 
 OBJECTS = """\
 import dataclasses
@@ -169,4 +169,4 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_edits_of_an_author(program, tmp_path, name):
-    assert_mended(program, tmp_path, PROGRAMS[name])
+    assert_fixed(program, tmp_path, PROGRAMS[name])

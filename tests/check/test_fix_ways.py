@@ -2,7 +2,7 @@
 
 import pytest
 from checker import check_source
-from idioms import Idioms, assert_mended
+from idioms import Idioms, assert_fixed
 
 WAYS = """\
 import dataclasses
@@ -291,7 +291,7 @@ for batch in DataLoader([torch.ones(2)] * 4, batch_size=2, collate_fn=collate):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_line_on_the_way(program, tmp_path, name):
-    assert_mended(program, tmp_path, PROGRAMS[name], devices=2)
+    assert_fixed(program, tmp_path, PROGRAMS[name], devices=2)
 
 
 def test_parts_on_two_devices_are_no_inconsistent_source(program):

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from corpus import PROGRAMS, programs
-from score import HERE, mutate
+from corpus import PROGRAMS
+from score import HERE, mutate, origins
 
 SOURCE = """
 import torch
@@ -73,9 +73,7 @@ def test_only_the_edit_differs():
         assert SOURCE.replace(mutant.old, mutant.new, 1) == text, mutant
 
 
-@pytest.mark.parametrize(
-    "path", [p for folder in ("correct", "mended", "simulate") for p in programs(folder)], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", origins(), ids=lambda p: p.stem)
 def test_every_mutant_compiles(path):
     source = path.read_text()
     lines = source.count("\n")

@@ -11,7 +11,7 @@ NAMES = (
     "class_weights", "resume_adam_by_hand", "eye_targets", "scatter_one_hot", "causal_mask_gpt", "rnn_hidden_state",
     "trainer_nested_batch", "dropped_result_notebook", "embeddings_to_numpy", "packed_lengths",
 )  # fmt: skip
-PROGRAMS = [path for path in programs("buggy") if path.stem in NAMES]
+PROGRAMS = [path for path in programs("wrong") if path.stem in NAMES]
 
 
 def essence(findings):

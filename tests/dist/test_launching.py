@@ -108,7 +108,7 @@ def test_a_rank_that_cannot_start(tmp_path):
     "command", [["--nproc", "2"], ["torchrun", "--nproc-per-node", "2"]], ids=["nproc", "torchrun"]
 )
 def test_one_report_of_all_ranks(tmp_path, command):
-    script = PROGRAMS / "buggy" / "unused_layer.py"
+    script = PROGRAMS / "wrong" / "unused_layer.py"
     report = tmp_path / "report.json"
     env = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])), "OMP_NUM_THREADS": "1"}
     result = run("check", "--json", str(report), *command, str(script), cwd=tmp_path, env=env)

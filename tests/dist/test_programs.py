@@ -1,4 +1,4 @@
-"""Distributed programs, each with one mistake, and mended: what is found, where, on which ranks. Nothing hangs."""
+"""Distributed programs, each with one mistake, and fixed: what is found, where, on which ranks. Nothing hangs."""
 
 import json
 import os
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpus import fixed_programs, programs, read_mistakes
 
 PROGRAMS = Path(__file__).parent.parent / "programs" / "distributed"
-BUGGY = sorted(PROGRAMS.glob("buggy/*.py"))
-MENDED = sorted(PROGRAMS.glob("mended/*.py"))
-CORRECT = sorted(PROGRAMS.glob("correct/*.py"))
+WRONG = programs("distributed/wrong")
+CORRECT = programs("distributed/correct")
 GOLDEN = Path(__file__).parent / "golden"
 DEADLINE = 40
 
@@ -27,20 +27,13 @@ def check(program, folder, path, ranks=2, devices=4, act="", steps=""):
     return json.loads(report.read_text()), result
 
 
-def marked(path):
-    return [number for number, line in enumerate(path.read_text().splitlines(), 1) if "# BUG" in line]
-
-
-def expected(path):
-    return re.match(r"# finds: (\S+)", path.read_text())[1]
-
-
-@pytest.mark.parametrize("path", BUGGY, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_the_mistake_is_found_once_and_blamed(program, tmp_path, path):
+    (mistake,) = read_mistakes(path.read_text())
     outcome, result = check(program, tmp_path, path)
     findings = outcome["report"]["findings"]
-    assert [finding["reason"] for finding in findings] == [expected(path)], outcome["text"] + result.describe()
-    assert findings[0]["cause"]["line"] in marked(path), outcome["text"]
+    assert [finding["reason"] for finding in findings] == mistake.reasons, outcome["text"] + result.describe()
+    assert findings[0]["cause"]["line"] in mistake.accepted_lines, outcome["text"]
     assert findings[0]["ranks"], outcome["text"]
     assert not outcome["report"]["notes"], outcome["report"]["notes"]
     compare_words(path, outcome["text"])
@@ -74,7 +67,7 @@ NEAR_MISSES = {
 
 
 def right_ones():
-    for path in MENDED + CORRECT:
+    for path in fixed_programs("distributed/wrong") + CORRECT:
         often = path in CORRECT or path.stem in NEAR_MISSES
         yield pytest.param(path, id=f"{path.parent.name}-{path.stem}", marks=[] if often else [pytest.mark.slow])
 
@@ -89,7 +82,7 @@ def test_nothing_is_found_when_it_is_right(program, tmp_path, path):
 
 
 def test_four_ranks_are_one_report(program, tmp_path):
-    outcome, _ = check(program, tmp_path, PROGRAMS / "buggy" / "unused_layer.py", ranks=4)
+    outcome, _ = check(program, tmp_path, PROGRAMS / "wrong" / "unused_layer.py", ranks=4)
     (finding,) = outcome["report"]["findings"]
     assert finding["ranks"] == [0, 1, 2, 3] and "spare.weight" in finding["why"]
 

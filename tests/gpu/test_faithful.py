@@ -7,7 +7,7 @@ from checker import check
 from corpus import programs
 from realcheck import check_real, needs_two_devices
 
-BUGGY = [path for path in programs("buggy") if not needs_two_devices(path)]
+WRONG = [path for path in programs("wrong") if not needs_two_devices(path)]
 LEDGER = """
 import torch
 from torch import nn
@@ -33,7 +33,7 @@ def ending(path, result) -> tuple:
     return result.code, lines[-1] if lines else "", kinds[-1] if kinds else last
 
 
-@pytest.mark.parametrize("path", BUGGY, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_same_exception(program, path):
     card, simulated = program.run(path), program.run(path, simulate=1)
     assert ending(path, card) == ending(path, simulated), card.describe()

@@ -2,12 +2,12 @@
 
 import pytest
 from checker import check
-from corpus import programs
+from corpus import fixed_programs, programs
 from known_differences import KNOWN_DIFFERENCES
 from realcheck import check_real, essence, needs_two_devices
 
-BUGGY = [path for path in programs("buggy") if not needs_two_devices(path)]
-CLEAN = [path for path in programs("mended") + programs("correct") if not needs_two_devices(path)]
+WRONG = [path for path in programs("wrong") if not needs_two_devices(path)]
+CLEAN = [path for path in fixed_programs() + programs("correct") if not needs_two_devices(path)]
 
 
 def marked(paths):
@@ -17,7 +17,7 @@ def marked(paths):
         yield pytest.param(path, id=f"{path.parent.name}-{path.stem}", marks=marks)
 
 
-@pytest.mark.parametrize("path", marked(BUGGY))
+@pytest.mark.parametrize("path", marked(WRONG))
 def test_same_findings(program, path):
     real, simulated = check_real(program, path), check(program, path, devices=1)
     assert essence(real.findings) == essence(simulated.findings), real.result.describe()

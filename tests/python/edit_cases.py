@@ -1,4 +1,4 @@
-"""Programs with one mistake each, and the edit that mends it; for test_source.py."""
+"""Programs with one mistake each, and the edit that fixes it; for test_source.py."""
 
 # name of the test: program, edit kind, old line (or "" for an insertion), new text. The edited program must be right.
 EDITS = {

@@ -9,7 +9,7 @@ import pytest
 from locus.program import source, text_index
 
 ROOT = Path(__file__).parent.parent
-FILES = sorted((ROOT / "programs" / "buggy").glob("*.py"))[::6] + sorted((ROOT / "check").glob("test_fix*.py"))
+FILES = sorted((ROOT / "programs" / "wrong").glob("*.py"))[::6] + sorted((ROOT / "check").glob("test_fix*.py"))
 
 AWKWARD = '''\
 """Text that is hard to take apart."""

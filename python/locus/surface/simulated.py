@@ -307,7 +307,7 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature("device memory shared between processes", "no", "refused by name", "tests/python/test_surface.py"),
     ],
     "A check": [
-        Feature("operators of the main thread, Python threads, `backward()`", "yes", "", "tests/check/test_buggy.py"),
+        Feature("operators of the main thread, Python threads, `backward()`", "yes", "", "tests/check/test_wrong.py"),
         Feature(
             "operators of other processes (`DataLoader` workers, `spawn`, ranks)",
             "yes",
@@ -318,7 +318,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "operators inside TorchScript",
             "yes",
             "the line is the one that called the script",
-            "tests/check/test_buggy.py",
+            "tests/check/test_wrong.py",
         ),
         Feature(
             "custom operators (`torch.library`)", "partly", "they check for themselves; their parts are checked", ""
@@ -330,7 +330,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "PyTorch's error, or a fault that names the tensor",
             "",
         ),
-        Feature("a pinned copy read too early", "yes", "LOC020, a warning", "tests/check/test_buggy.py"),
+        Feature("a pinned copy read too early", "yes", "LOC020, a warning", "tests/check/test_wrong.py"),
         Feature("CUDA in a forked DataLoader worker", "partly", "LOC018, read from what the worker raised", ""),
         Feature("values that are wrong for other reasons (races between streams, wrong shapes)", "no", "", ""),
     ],

@@ -1,0 +1,15 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+rank = int(os.environ["LOCAL_RANK"])
+# ADD: torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+torch.manual_seed(0)
+net = nn.Linear(4, 2).to("cuda")  # BUG: shared-device
+model = DistributedDataParallel(net)
+model(torch.randn(8, 4, device="cuda")).pow(2).mean().backward()
+dist.destroy_process_group()

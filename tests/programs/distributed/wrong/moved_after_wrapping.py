@@ -1,0 +1,18 @@
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+torch.manual_seed(0)
+
+net = nn.Linear(4, 2).to(f"cuda:{rank}")
+model = DistributedDataParallel(net)
+model.to(f"cuda:{rank + 2}")  # BUG: moved-after-wrapping
+# FIX: model.to(f"cuda:{rank}")
+model(torch.randn(8, 4, device=net.weight.device)).pow(2).mean().backward()
+dist.destroy_process_group()
