@@ -1,4 +1,4 @@
-// The part of the Python module that serves a check: the door, steps, origins, the ledger, memory.
+// The part of the Python module that serves a check: the door, steps, origins, memory.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
@@ -8,6 +8,7 @@
 
 #include "locus/bridge/aside.h"
 #include "locus/bridge/door.h"
+#include "locus/bridge/ledger.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/pending.h"
@@ -78,43 +79,6 @@ py::list origin_chain(const Tensor& t) {
   return steps;
 }
 
-py::list ledger_list(engine::Ledger& ledger, bool with_operator) {
-  py::list all;
-  for (const auto& entry : ledger.entries()) {
-    py::dict d;
-    const Place place = place_of(entry.key.site);
-    d["file"] = place.file != nullptr ? place.file : "", d["line"] = place.line;
-    d["function"] = place.function != nullptr ? place.function : "";
-    d["from"] = device_name(entry.key.from), d["to"] = device_name(entry.key.to);
-    if (with_operator) {
-      d["kind"] = operator_name(entry.key.kind);
-    } else {
-      static constexpr const char* kNotes[] = {"", "non_blocking", "non_blocking, not pinned", "moved by Locus"};
-      d["kind"] = kNotes[entry.key.kind & 3];
-    }
-    d["count"] = entry.count, d["bytes"] = entry.bytes;
-    if (entry.nanoseconds != 0) d["milliseconds"] = static_cast<double>(entry.nanoseconds) / 1e6;
-    all.append(std::move(d));
-  }
-  return all;
-}
-
-py::dict timeline_of(int device) {
-  py::list low, high, step;
-  for (const auto& point : memory_timeline(device).points(g_steps.load())) {
-    low.append(point.low), high.append(point.high), step.append(point.step);
-  }
-  py::dict timeline;
-  timeline["events"] = memory_timeline(device).events();
-  timeline["low"] = std::move(low), timeline["high"] = std::move(high), timeline["step"] = std::move(step);
-  return timeline;
-}
-
-bool is_simulated_device(int device) { return simulating() && device < machine().devices() && !on_real_devices(); }
-std::int64_t allocated_now(int device) {
-  return is_simulated_device(device) ? machine().memory(device).allocated() : real_allocated(device);
-}
-
 py::list memory_lines(const std::vector<engine::MemoryByLine::Line>& from) {
   py::list lines;
   for (const auto& line : from) {
@@ -125,20 +89,6 @@ py::list memory_lines(const std::vector<engine::MemoryByLine::Line>& from) {
     lines.append(std::move(d));
   }
   return lines;
-}
-
-py::dict memory_report() {
-  py::dict devices;
-  for (int i = 0; i < sim::kMaxDevices; ++i) {
-    const bool simulated = is_simulated_device(i);
-    const std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
-    if (peak == 0) continue;
-    py::dict device;
-    device["peak"] = peak, device["by_line"] = memory_lines(memory_by_line(i).at_peak(allocated_now(i)));
-    device["capacity"] = simulated ? machine().memory(i).capacity() : 0, device["timeline"] = timeline_of(i);
-    devices[py::str("cuda:" + std::to_string(i))] = std::move(device);
-  }
-  return devices;
 }
 
 void mark(const std::vector<Tensor>& tensors, engine::Placement placement, const std::string& what) {
@@ -228,7 +178,6 @@ void define_check(py::module_& m) {
     }
     return by_device;
   });
-  m.def("transfers", [] { return ledger_list(transfers(), false); });
   m.def("has_copied", [](const std::string& file, int line) {
     for (const auto& entry : transfers().entries()) {
       if (entry.key.to == engine::kHost) continue;
@@ -237,8 +186,6 @@ void define_check(py::module_& m) {
     }
     return false;
   });
-  m.def("synchronisations", [] { return ledger_list(synchronisations(), true); });
-  m.def("memory_report", &memory_report);
   m.def("open_peak", [](int device) { return memory_by_line(device).open_scope(allocated_now(device)); });
   m.def("peak_of", [](int device, std::uint64_t scope) {
     const engine::MemoryByLine::Peak peak = memory_by_line(device).peak_of(scope, allocated_now(device));

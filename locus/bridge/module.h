@@ -11,6 +11,8 @@ void define_check(pybind11::module_& m);
 void define_outside(pybind11::module_& m);
 /// Findings and reports.
 void define_reporting(pybind11::module_& m);
+/// Transfers and waits by line.
+void define_ledger(pybind11::module_& m);
 /// The class Report.
 void define_report(pybind11::module_& m);
 /// torch.distributed on simulated devices.

@@ -257,6 +257,7 @@ PYBIND11_MODULE(_bridge, m) {
   define_collectives(m);
   define_graph(m);
   define_ranks(m);
+  define_ledger(m);
   define_report(m);
   m.def("has_run", [](const py::object& code) -> py::object {
     if (!PyCode_Check(code.ptr())) return py::none();

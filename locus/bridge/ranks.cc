@@ -76,41 +76,35 @@ std::optional<std::pair<std::string, std::string>> look(ranks::Meeting& meeting,
 /// By rank: the exit status, and the name of the signal where one has ended it.
 using Fates = std::map<int, std::pair<int, std::string>>;
 
+/// After the reports of all were taken in: who did not come, where nothing that was found explains it.
 void judge_ranks(const std::string& folder, const Fates& known, const LineText& line_text) {
+  if (ranks::explains_the_rest(finding_reasons())) return;
   std::map<int, ranks::Fate> fates;
   for (const auto& [rank, fate] : known) fates[rank] = {fate.first, fate.second};
   for (engine::Finding& finding : ranks::judge_jobs(folder, fates)) keep(std::move(finding), line_text, 0);
 }
 
-/// Reports and what was left beside them, by name: (the reports that are others now, all reasons that are left).
-std::pair<std::map<std::string, py::bytes>, std::set<std::string>> tidy_ranks(
-    const std::map<std::string, std::string>& reports, const std::map<std::string, std::string>& passes) {
-  std::vector<std::string> names;
+/// Takes in the reports of all processes, by name, with what they left beside them; what could not be read.
+std::vector<std::string> take_in_processes(const std::map<std::string, std::string>& reports,
+                                           const std::map<std::string, std::string>& passes) {
   std::vector<ranks::RankReport> all;
+  std::vector<std::string> problems;
   for (const auto& [name, text] : reports) {
     ranks::RankReport each;
+    const auto left = passes.find(name);
     try {
       each.report = report::parse_report(text);
-      if (const auto left = passes.find(name); left != passes.end()) {
-        each.passes = ranks::parse_passes(left->second);
-        each.has_passes = true;
-      }
-    } catch (const engine::FormatError&) {
-      continue;  // of a process that was ended while it wrote
+      if (left != passes.end()) each.passes = ranks::parse_passes(left->second);
+    } catch (const engine::FormatError& error) {
+      problems.push_back("process " + name + ": " + error.what());
+      continue;
     }
-    names.push_back(name);
+    each.has_passes = left != passes.end();
     all.push_back(std::move(each));
   }
-  std::vector<engine::Report> before;
-  for (const ranks::RankReport& each : all) before.push_back(each.report);
   ranks::tidy(all);
-  std::map<std::string, py::bytes> changed;
-  std::set<std::string> reasons;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].report != before[i]) changed[names[i]] = py::bytes(report::render_json(all[i].report));
-    for (const engine::Finding& finding : all[i].report.findings) reasons.insert(finding.reason);
-  }
-  return {std::move(changed), std::move(reasons)};
+  for (ranks::RankReport& each : all) take_in(std::move(each.report));
+  return problems;
 }
 
 }  // namespace
@@ -126,9 +120,8 @@ void define_ranks(py::module_& m) {
       .def("look", &look)
       .def("end", &ranks::Meeting::end);
   m.def("judge_ranks", &judge_ranks);
-  m.def("tidy_ranks", &tidy_ranks);
+  m.def("take_in_processes", &take_in_processes);
   m.def("have_met", [](const std::string& folder) { return !ranks::jobs_in(folder).empty(); });
-  m.def("explains_the_rest", &ranks::explains_the_rest);
   m.def("add_seen", [](const std::string& facts) { keep_finding(ranks::tell(ranks::parse_facts(facts))); });
   m.def("tell_seen", [](const std::string& facts) {
     engine::Json json;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "locus/bridge/ledger.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/reporting.h"
 #include "locus/engine/adoption.h"
@@ -115,8 +116,9 @@ void define_report(py::module_& m) {
       .def_property_readonly("ended_by", [](const Report& self) { return self.program.ended_by; })
       .def_property_readonly("seconds", [](const Report& self) { return self.program.seconds; })
       .def_property_readonly("ranks", [](const Report& self) { return self.program.ranks; });
-  m.def("make_report", [](const std::string& frame) {
+  m.def("make_report", [](const std::string& frame, const py::function& line_text) {
     Report report = read(frame, report::parse_report);
+    add_ledger(report, line_text);
     complete(report);
     return report;
   });

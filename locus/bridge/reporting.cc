@@ -82,6 +82,12 @@ py::tuple explain_finding(const std::string& text, int width, const std::string&
 
 void keep_finding(engine::Finding finding) { log().add(std::move(finding)); }
 
+std::set<std::string> finding_reasons() {
+  std::set<std::string> reasons;
+  for (const engine::Finding& finding : log().findings()) reasons.insert(finding.reason);
+  return reasons;
+}
+
 void take_in(engine::Report report) {
   hand_over(report);
   others().push_back(std::move(report));
@@ -126,11 +132,6 @@ void define_reporting(py::module_& m) {
   m.def("clear_findings", [] {
     log().clear();
     forget_verdicts();
-  });
-  m.def("finding_reasons", [] {
-    std::set<std::string> reasons;
-    for (const engine::Finding& finding : log().findings()) reasons.insert(finding.reason);
-    return reasons;
   });
   m.def("is_met_at", [](const std::string& file, int line) {
     const std::vector<engine::Finding> all = log().findings();

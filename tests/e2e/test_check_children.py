@@ -78,3 +78,19 @@ def test_fresh_processes(program, tmp_path, methods, other):
     else:
         assert report["program"]["exit"] == 0 and result.code in (0, 1), result.describe()
         assert len(report["findings"]) + len(report["ignored"]) == 1, result.describe()
+
+
+DAMAGED = """
+import os, torch
+torch.ones(3, device="cuda") * 2
+with open(os.path.join(os.environ["LOCUS_CHECK_DIR"], "1.json"), "w") as file:
+    file.write('{"version": 1, "findings": [')
+"""
+
+
+def test_a_report_that_cannot_be_read_never_looks_like_success(program, tmp_path):
+    (tmp_path / "prog.py").write_text(DAMAGED)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert result.code == 2 and report["program"]["incomplete"], result.describe()
+    assert any("the report of a process" in note and "process 1" in note for note in report["notes"]), report["notes"]

@@ -105,9 +105,9 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
 
     def make(end: End, finished: bool) -> Report:
         if finished:
-            checking.judge(session, session.folder)
             session.coverage.take_in(session.folder)
             children.take_in(session.bridge, session.folder)
+            checking.judge(session, session.folder)
         return session.report(end, finished)
 
     def revive(report: Report) -> None:
@@ -207,8 +207,8 @@ def _observe_ranks(
         for variable in options.to_environment():
             os.environ.pop(variable, None)  # this process only reports: it needs no devices
         session.load()
-        checking.judge(session, folder, codes)
         children.take_in(session.bridge, folder)
+        checking.judge(session, folder, codes)
         if not session.finding_count() and not checking.joined(session, folder):
             session.incomplete = _why_not_joined(nproc, codes)
         report = session.report(end)

@@ -211,13 +211,13 @@ def _of_killed(path: str) -> list[str]:
     return found
 
 
-def reports(path: str) -> list[str]:
-    """The texts of all reports in a check's folder."""
-    found = []
-    for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
-        if name.endswith(".json"):
+def files(path: str, ending: str) -> dict[str, bytes]:
+    """What is in the files of a check's folder with that ending, by the number of their process."""
+    found = {}
+    for name in os.listdir(path) if os.path.isdir(path) else []:
+        if name.endswith(ending):
             with contextlib.suppress(OSError):
-                found.append(scratch.read(os.path.join(path, name)).decode("utf-8"))
+                found[name.removesuffix(ending)] = scratch.read(os.path.join(path, name))
     return found
 
 
@@ -270,9 +270,9 @@ def join(session: Session, report: Report, path: str) -> None:
     session.set_aside(report)
 
 
-def take_in(bridge: Any, path: str) -> int:
-    """Takes the reports of all children into this process's own; how many there were."""
-    texts = reports(path)
-    for text in [*texts, *_of_killed(path)]:
+def take_in(bridge: Any, path: str) -> None:
+    """Takes the reports of all children into this process's own."""
+    for problem in bridge.take_in_processes(files(path, ".json"), files(path, ".passes")):
+        faults.note("the report of a process", ValueError(problem))
+    for text in _of_killed(path):
         bridge.take_in(text)
-    return len(texts)

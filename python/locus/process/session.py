@@ -52,7 +52,7 @@ class Session:
         """Where the processes that the program starts leave their reports."""
         self.is_child = False
         """Whether another process makes the report, of what this one found too."""
-        self._base: _Base = _Base()
+        self._ops_before = 0
 
     @property
     def offers(self) -> list[dict[str, Any]] | None:
@@ -128,10 +128,6 @@ class Session:
             faults.note(where, error)
             return None
 
-    def reasons(self) -> set[str]:
-        """The reasons of all findings so far."""
-        return self.bridge.finding_reasons()
-
     def so_far(self) -> dict[str, Any]:
         """The report as it stands. May be asked for again and again."""
         return json.loads(self.json(finished=False))
@@ -151,11 +147,12 @@ class Session:
 
     def begin_counting(self) -> None:
         """From here on, operators and the ledger are counted anew."""
-        self._base = _Base(self.bridge.calls_seen(), self.bridge.transfers(), self.bridge.synchronisations())
+        self._ops_before = self.bridge.calls_seen()
+        self.bridge.begin_part()
 
     def part_ops(self) -> int:
         """Operator calls of this part."""
-        return self.bridge.calls_seen() - self._base.ops
+        return self.bridge.calls_seen() - self._ops_before
 
     def uses_device(self) -> bool:
         """Whether anything was made on a CUDA device."""
@@ -169,7 +166,7 @@ class Session:
         )
 
     def frame(self, end: End, finished: bool = True) -> str:
-        """The report without its findings, as JSON for the C++ side."""
+        """What the C++ side does not know of the report, as JSON."""
         bridge = self.bridge
         if finished:
             uncaught.keep_unasked()
@@ -181,9 +178,6 @@ class Session:
             {
                 "version": 1,
                 "findings": [],
-                "transfers": [_line(entry, "from", "to", "bytes") for entry in self._base.new_transfers(bridge)],
-                "syncs": [_line(entry, "kind") for entry in self._base.new_syncs(bridge)],
-                "memory": _with_text(bridge.memory_report()),
                 "models": self.models.rows() if self.models is not None else [],
                 "program": {
                     "script": self.script,
@@ -224,7 +218,7 @@ class Session:
 
     def report(self, end: End | None = None, finished: bool = True) -> Report:
         """The whole report, as it stands."""
-        report: Report = self.bridge.make_report(self.frame(end or End(), finished))
+        report: Report = self.bridge.make_report(self.frame(end or End(), finished), _text)
         self.set_aside(report)
         return report
 
@@ -244,57 +238,5 @@ class Session:
             raise StopAfterSteps
 
 
-class _Base:
-    """Where a part of the program began: what the counters, which only grow, said then."""
-
-    def __init__(self, ops: int = 0, transfers: list[dict[str, Any]] = (), syncs: list[dict[str, Any]] = ()):
-        self.ops = ops
-        self._transfers, self._syncs = _by_line(transfers), _by_line(syncs)
-
-    def new_transfers(self, bridge: Any) -> list[dict[str, Any]]:
-        return _since(self._transfers, bridge.transfers())
-
-    def new_syncs(self, bridge: Any) -> list[dict[str, Any]]:
-        return _since(self._syncs, bridge.synchronisations())
-
-
-def _key(entry: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(entry[name] for name in ("file", "line", "function", "from", "to", "kind"))
-
-
-def _by_line(entries: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[int, int]]:
-    sums: dict[tuple[Any, ...], tuple[int, int]] = {}
-    for entry in entries:
-        count, size = sums.get(_key(entry), (0, 0))
-        sums[_key(entry)] = count + entry["count"], size + entry["bytes"]
-    return sums
-
-
-def _since(before: dict[tuple[Any, ...], tuple[int, int]], entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if not before:
-        return entries
-    named = {_key(entry): entry for entry in entries}
-    new = []
-    for key, (count, size) in _by_line(entries).items():
-        old_count, old_size = before.get(key, (0, 0))
-        if count > old_count:
-            new.append({**named[key], "count": count - old_count, "bytes": size - old_size})
-    return new
-
-
-def _line(entry: dict[str, Any], *keys: str) -> dict[str, Any]:
-    line = {"file": entry["file"], "line": entry["line"], "count": entry["count"]}
-    line["text"] = source.line_text(entry["file"], entry["line"]).strip()
-    line.update({key: entry[key] for key in keys})
-    if "milliseconds" in entry:
-        line["milliseconds"] = round(entry["milliseconds"], 3)
-    if "kind" not in keys and entry.get("kind"):
-        line["note"] = entry["kind"]
-    return line
-
-
-def _with_text(memory: dict[str, Any]) -> dict[str, Any]:
-    for device in memory.values():
-        for line in device.get("by_line", ()):
-            line["text"] = source.line_text(line["file"], line["line"]).strip()
-    return memory
+def _text(file: str, line: int) -> str:
+    return source.line_text(file, line).strip()

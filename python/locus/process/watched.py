@@ -42,8 +42,8 @@ def run_watched(
     def report(end: End) -> NoReturn:
         session.stop()
         flush()
-        checking.judge(session, folder)
         children.take_in(session.bridge, folder)
+        checking.judge(session, folder)
         finish(end)
 
     session.start()

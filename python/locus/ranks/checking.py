@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 
-from locus import scratch
 from locus.program import source
 from locus.program.end import End
 from locus.ranks import membership
@@ -25,30 +22,9 @@ def leave_word(path: str) -> None:
 
 
 def judge(session: Session, folder: str, codes: dict[int, int] | None = None) -> None:
-    """What only somebody who has seen all ranks can say; before their reports are taken in."""
-    known = session.safely("the reports of the ranks", _tidy, session, folder) or set()
-    if not session.bridge.explains_the_rest({*known, *session.reasons()}):
-        fates = {rank: (code, End.by_signal(-code).by if code < 0 else "") for rank, code in (codes or {}).items()}
-        session.safely("judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text)
-
-
-def _tidy(session: Session, folder: str) -> set[str]:
-    """Goes over the reports in a check's folder, before they become one; the reasons that are left."""
-    reports, passes = _read(folder, ".json"), _read(folder, ".passes")
-    changed, reasons = session.bridge.tidy_ranks(reports, passes)
-    for name, report in changed.items():
-        scratch.write(os.path.join(folder, f"{name}.json"), report)
-    return reasons
-
-
-def _read(folder: str, ending: str) -> dict[str, bytes]:
-    """The files of a folder with that ending, by name."""
-    found = {}
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
-        if name.endswith(ending):
-            with contextlib.suppress(OSError):
-                found[name.removesuffix(ending)] = scratch.read(os.path.join(folder, name))
-    return found
+    """What only somebody who has seen all ranks can say; after their reports were taken in."""
+    fates = {rank: (code, End.by_signal(-code).by if code < 0 else "") for rank, code in (codes or {}).items()}
+    session.safely("judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text)
 
 
 def joined(session: Session, folder: str) -> bool:

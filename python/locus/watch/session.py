@@ -25,8 +25,5 @@ class Session(Protocol):
     def finding_count(self) -> int:
         """How many root causes have been found so far, ignored ones included."""
 
-    def reasons(self) -> set[str]:
-        """The reasons of all findings so far."""
-
     def report(self, *, finished: bool = True) -> Report:
         """The report as it stands."""

@@ -1,0 +1,120 @@
+// See ledger.h.
+#include "locus/bridge/ledger.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "locus/bridge/findings.h"
+#include "locus/bridge/memory.h"
+#include "locus/bridge/module.h"
+#include "locus/bridge/origins.h"
+#include "locus/bridge/real.h"
+#include "locus/bridge/watch.h"
+#include "locus/engine/ledger_rows.h"
+
+namespace locus::bridge {
+namespace {
+
+namespace py = pybind11;
+
+std::string name_of(int8_t device) { return device == engine::kHost ? "cpu" : "cuda:" + std::to_string(device); }
+std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+
+std::vector<engine::LedgerRow> rows_of(engine::Ledger& ledger, bool with_operator) {
+  static constexpr const char* kNotes[] = {"", "non_blocking", "non_blocking, not pinned", "moved by Locus"};
+  std::vector<engine::LedgerRow> rows;
+  for (const auto& entry : ledger.entries()) {
+    const Place place = place_of(entry.key.site);
+    engine::LedgerRow& row = rows.emplace_back();
+    row.file = text_of(place.file), row.line = place.line, row.function = text_of(place.function);
+    row.from = name_of(entry.key.from), row.to = name_of(entry.key.to);
+    row.kind = with_operator ? operator_name(entry.key.kind) : kNotes[entry.key.kind & 3];
+    row.count = entry.count, row.bytes = entry.bytes;
+    row.milliseconds = static_cast<double>(entry.nanoseconds) / 1e6;
+  }
+  return rows;
+}
+
+py::list as_list(const std::vector<engine::LedgerRow>& rows) {
+  py::list all;
+  for (const engine::LedgerRow& row : rows) {
+    py::dict d;
+    d["file"] = row.file, d["line"] = row.line, d["function"] = row.function;
+    d["from"] = row.from, d["to"] = row.to, d["kind"] = row.kind;
+    d["count"] = row.count, d["bytes"] = row.bytes;
+    if (row.milliseconds != 0) d["milliseconds"] = row.milliseconds;
+    all.append(std::move(d));
+  }
+  return all;
+}
+
+/// Where the part of the program that is reported began.
+struct Part {
+  engine::LedgerMark transfers, waits;
+};
+
+Part& part() {
+  static auto* begun = new Part;
+  return *begun;
+}
+
+double rounded(double milliseconds) { return std::round(milliseconds * 1e3) / 1e3; }
+
+bool is_simulated_device(int device) { return simulating() && device < machine().devices() && !on_real_devices(); }
+
+engine::MemoryTimeline timeline_of(int device) {
+  engine::MemoryTimeline timeline;
+  for (const auto& point : memory_timeline(device).points(steps_made())) {
+    timeline.low.push_back(point.low), timeline.high.push_back(point.high), timeline.step.push_back(point.step);
+  }
+  timeline.events = memory_timeline(device).events();
+  return timeline;
+}
+
+}  // namespace
+
+std::int64_t allocated_now(int device) {
+  return is_simulated_device(device) ? machine().memory(device).allocated() : real_allocated(device);
+}
+
+void add_ledger(engine::Report& report, const py::function& line_text) {
+  const auto text = [&](const std::string& file, int line) { return line_text(file, line).cast<std::string>(); };
+  for (engine::LedgerRow& row : part().transfers.since(rows_of(transfers(), false))) {
+    std::string words = text(row.file, row.line);
+    report.transfers.push_back({std::move(row.file), row.line, std::move(row.from), std::move(row.to), row.count,
+                                row.bytes, std::move(row.kind), rounded(row.milliseconds), std::move(words)});
+  }
+  for (engine::LedgerRow& row : part().waits.since(rows_of(synchronisations(), true))) {
+    std::string words = text(row.file, row.line);
+    report.syncs.push_back({std::move(row.file), row.line, std::move(row.kind), row.count, rounded(row.milliseconds),
+                            std::move(words)});
+  }
+  for (int i = 0; i < sim::kMaxDevices; ++i) {
+    const bool simulated = is_simulated_device(i);
+    const std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
+    if (peak == 0) continue;
+    engine::DeviceMemory& device = report.memory.emplace_back();
+    device.device = "cuda:" + std::to_string(i), device.peak = peak;
+    device.capacity = simulated ? machine().memory(i).capacity() : 0, device.timeline = timeline_of(i);
+    for (const auto& line : memory_by_line(i).at_peak(allocated_now(i))) {
+      const Place place = place_of(line.site);
+      const std::string file = text_of(place.file);
+      device.by_line.push_back({file, place.line, line.bytes, line.count, text(file, place.line)});
+    }
+  }
+}
+
+void define_ledger(py::module_& m) {
+  m.def("transfers", [] { return as_list(rows_of(transfers(), false)); });
+  m.def("synchronisations", [] { return as_list(rows_of(synchronisations(), true)); });
+  m.def("begin_part", [] {
+    part().transfers = engine::LedgerMark(rows_of(transfers(), false));
+    part().waits = engine::LedgerMark(rows_of(synchronisations(), true));
+  });
+}
+
+}  // namespace locus::bridge

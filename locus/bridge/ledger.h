@@ -1,0 +1,15 @@
+// The ledger and the memory of the devices, as a report has them.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "locus/engine/finding.h"
+
+namespace locus::bridge {
+
+/// Adds transfers, waits and memory to a report; `line_text` is called with a file and a line, and gives its text.
+void add_ledger(engine::Report& report, const pybind11::function& line_text);
+/// Bytes that are allocated on a device now.
+std::int64_t allocated_now(int device);
+
+}  // namespace locus::bridge
