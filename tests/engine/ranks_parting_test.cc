@@ -101,6 +101,16 @@ TEST_F(MeetingTest, OtherGroupsAndOtherNumbersAreNotCompared) {
   EXPECT_FALSE(hear(collective(1)));
 }
 
+TEST_F(MeetingTest, AnotherGroupOfTheSameNameIsNotCompared) {
+  Call theirs = collective(1, "0", "broadcast");
+  theirs.members = {1, 2};
+  other->write(theirs);
+  EXPECT_FALSE(hear(collective(1)));
+  theirs.members = {1, 0};
+  other->write(theirs);
+  EXPECT_TRUE(hear(collective(1)));
+}
+
 TEST_F(MeetingTest, MessagesAreCountedBetweenTwoRanks) {
   Call theirs = message("recv", 0, 5);
   theirs.group = channel("0", 0, 1, 0);

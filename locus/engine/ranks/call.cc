@@ -36,6 +36,11 @@ std::string_view family(const Call& call) {
   return call.name;
 }
 
+bool may_share_group(const Call& one, const Call& other) {
+  if (one.members.empty() || other.members.empty()) return true;
+  return std::is_permutation(one.members.begin(), one.members.end(), other.members.begin(), other.members.end());
+}
+
 bool fit(const Call& one, const Call& other) {
   if (one.is_message() != other.is_message() || one.dtype != other.dtype) return false;
   if (one.is_message()) return one.elements == other.elements;

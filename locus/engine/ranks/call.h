@@ -40,6 +40,8 @@ bool is_channel(Key key);
 
 /// Whether two calls with the same number can be one.
 bool fit(const Call& one, const Call& other);
+/// Whether both may be of one group: ranks that made groups in another order have other groups under one name.
+bool may_share_group(const Call& one, const Call& other);
 /// The call with the variants that may stand for it: all_gather_into_tensor() is an all_gather().
 std::string_view family(const Call& call);
 

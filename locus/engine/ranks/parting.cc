@@ -64,7 +64,7 @@ std::optional<Finding> Meeting::hear(Call call, const std::vector<int>& members,
   for (const int rank : compared) {
     const Flight* theirs = rank == rank_ ? nullptr : other(rank);
     const std::optional<Call> made = theirs == nullptr ? std::nullopt : theirs->read(call.key(), call.number);
-    if (made && !fit(call, *made)) return mismatch(rank_, call, rank, *made);
+    if (made && may_share_group(call, *made) && !fit(call, *made)) return mismatch(rank_, call, rank, *made);
   }
   return std::nullopt;
 }
@@ -140,7 +140,7 @@ std::optional<Finding> Meeting::judge(const Call& call, double time) {
   for (const int rank : partners(rank_, call)) {
     const Flight* theirs = other(rank);
     const std::optional<Call> made = theirs == nullptr ? std::nullopt : theirs->read(call.key(), call.number);
-    if (made && !fit(call, *made)) return mismatch(rank_, call, rank, *made);
+    if (made && may_share_group(call, *made) && !fit(call, *made)) return mismatch(rank_, call, rank, *made);
     if (has_come(rank, call)) continue;
     if (const std::string why = why_gone(rank, time); !why.empty())
       return missing(call, {rank_}, rank, why, last_call(theirs, call.key()));
@@ -159,8 +159,9 @@ std::optional<Finding> Meeting::judge(const Call& call, double time) {
 /// The other ranks that a rank's call needs; none where it is of a group that is not known here.
 std::vector<int> Meeting::partners(int rank, const Call& call) const {
   if (call.is_message()) return {call.root};
-  std::vector<int> everyone = call.members;
-  if (const auto known = members_.find(call.group); known != members_.end()) everyone = known->second;
+  std::vector<int> everyone = call.members;  // what the rank itself says of its group
+  if (const auto known = members_.find(call.group); everyone.empty() && known != members_.end())
+    everyone = known->second;
   std::erase(everyone, rank);
   return everyone;
 }
