@@ -39,7 +39,7 @@ def check(script, count, report, deadline="30", devices=None, act="", steps=""):
         codes = wait(pids, began + float(deadline), act)
         session = Session(script)
         session.load()
-        children.take_in(session.bridge, folder)
+        children.take_in(session, folder)
         checking.judge(session, folder, codes)
         found = session.report(End(next((c for c in codes.values() if c), 0)))
         text, words = found.render("json"), reports.render(found, "text").decode()

@@ -106,7 +106,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     def make(end: End, finished: bool) -> Report:
         if finished:
             session.coverage.take_in(session.folder)
-            children.take_in(session.bridge, session.folder)
+            children.take_in(session, session.folder)
             checking.judge(session, session.folder)
         return session.report(end, finished)
 
@@ -207,7 +207,7 @@ def _observe_ranks(
         for variable in options.to_environment():
             os.environ.pop(variable, None)  # this process only reports: it needs no devices
         session.load()
-        children.take_in(session.bridge, folder)
+        children.take_in(session, folder)
         checking.judge(session, folder, codes)
         if not session.finding_count() and not checking.joined(session, folder):
             session.incomplete = _why_not_joined(nproc, codes)

@@ -15,8 +15,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from locus import faults, scratch
 from locus.process import progress
@@ -26,17 +27,16 @@ from locus.ranks import checking, membership
 from locus.watch import reporter, uncaught
 
 if TYPE_CHECKING:
-    from locus._bridge import Report
+    from locus import _bridge as bridge
 
 STEPS_VARIABLE = "LOCUS_CHECK_STEPS"
 
 _COUNTERS = ".counters"  # the ending of the files of locus.process.progress
 
-_session: Any = None
+_session: Session | None = None
 _page: progress.Page | None = None
 _is_child = _is_fork = _has_ended = False
 _used_before_fork = False
-_watchers: list[Callable[[Any], None]] = []
 
 
 def is_child() -> bool:
@@ -65,11 +65,6 @@ def gathering(given: str | None = None) -> Iterator[str]:
             companion.dismiss()
 
 
-def on_start(watcher: Callable[[Any], None]) -> None:
-    """Calls `watcher(session)` when a check starts in this process, in a forked child too."""
-    _watchers.append(watcher)
-
-
 def start_in_child() -> None:
     """Starts the check of a process whose parent is checked. Called once its devices are simulated."""
     global _is_child
@@ -89,19 +84,19 @@ def start_in_child() -> None:
         _multiprocessing().Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
 
 
-def _multiprocessing() -> Any:
+def _multiprocessing() -> types.ModuleType:
     """PyTorch has imported it. Before that it would put an exit handler ahead of the program's own."""
     return sys.modules["multiprocessing.util"]
 
 
-def _count_in_file(session: Any) -> None:
+def _count_in_file(session: Session) -> None:
     """What a child has done is known when it is killed, too."""
     global _page
     _page = progress.Page(os.path.join(scratch.of_check(), f"{os.getpid()}{_COUNTERS}"))
     session.bridge.share_counters(_page.address())
 
 
-def begin(session: Any, path: str) -> None:
+def begin(session: Session, path: str) -> None:
     """This process is the first of a check of its own, whoever started it; its children report into a folder."""
     global _is_child, _is_fork
     _is_child = _is_fork = False
@@ -126,7 +121,7 @@ def _end_with_parent() -> None:
             os._exit(1)
 
 
-def follow(session: Any) -> None:
+def follow(session: Session) -> None:
     """Keeps up with the check of this process, and with its forks."""
     global _session
     if _session is None:
@@ -134,8 +129,6 @@ def follow(session: Any) -> None:
     _session = session
     session.is_child = _is_child
     reporter.at_change = note_change
-    for watcher in list(_watchers):
-        watcher(session)
 
 
 def _has_forked() -> None:
@@ -226,11 +219,11 @@ class News:
 
     def __init__(self, path: str):
         self.path = path
-        self._news: Any = None
+        self._news: bridge.News | None = None
 
-    def take_in(self, bridge: Any) -> None:
+    def take_in(self, session: Session) -> None:
         """Takes it into this process's findings."""
-        self._news = self._news or bridge.News()
+        self._news = self._news or session.bridge.News()
         for name in sorted(os.listdir(self.path) if os.path.isdir(self.path) else []):
             pid, is_report = name.removesuffix(".json"), name.endswith(".json")
             if is_report:
@@ -262,17 +255,17 @@ def _is_alive(pid: str) -> bool:
     return True
 
 
-def join(session: Session, report: Report, path: str) -> None:
+def join(session: Session, report: bridge.Report, path: str) -> None:
     """Makes a report that was written for another process one with those of its children in a folder."""
     report.hand_over()
-    take_in(session.bridge, path)
+    take_in(session, path)
     report.complete()
     session.set_aside(report)
 
 
-def take_in(bridge: Any, path: str) -> None:
+def take_in(session: Session, path: str) -> None:
     """Takes the reports of all children into this process's own."""
-    for problem in bridge.take_in_processes(files(path, ".json"), files(path, ".passes")):
+    for problem in session.bridge.take_in_processes(files(path, ".json"), files(path, ".passes")):
         faults.note("the report of a process", ValueError(problem))
     for text in _of_killed(path):
-        bridge.take_in(text)
+        session.bridge.take_in(text)

@@ -11,8 +11,9 @@ import os
 import signal
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from locus import scratch
 from locus.process import children, reports
@@ -22,6 +23,7 @@ from locus.program.end import End
 if TYPE_CHECKING:
     from locus._bridge import Report
 
+_Handler = Callable[[int, "types.FrameType | None"], object] | int | signal.Handlers | None
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
 
 
@@ -35,7 +37,7 @@ class Patience:
 
     def __init__(self) -> None:
         self.came: list[int] = []
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, _Handler] = {}
         self._interruptible = False
 
     def __enter__(self) -> Patience:
@@ -63,14 +65,14 @@ class Patience:
         finally:
             self._interruptible = False
 
-    def _hear(self, number: int, frame: Any) -> None:
+    def _hear(self, number: int, frame: types.FrameType | None) -> None:
         self.came.append(number)
         if self._interruptible:
             self._interruptible = False
             raise Interrupted
 
 
-def _keep_out_of_children(handler: Callable[[int, Any], None]) -> None:
+def _keep_out_of_children(handler: Callable[[int, types.FrameType | None], None]) -> None:
     """A forked child dies of SIGTERM at once, as it would have. Python drops a signal that is handled in Python and
     comes while a process forks; so it is held back until the child has its own way to take it."""
     masks = threading.local()
@@ -198,7 +200,7 @@ class Ending:
     def _is_mine(self) -> bool:
         return os.getpid() == self._process
 
-    def _terminated(self, number: int, frame: Any) -> None:
+    def _terminated(self, number: int, frame: types.FrameType | None) -> None:
         if self._is_mine():
             self.finish(End.by_signal(number))
         signal.signal(number, signal.SIG_DFL)

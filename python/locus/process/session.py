@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from locus import __version__, faults
 from locus.process import ignoring
@@ -19,6 +20,10 @@ from locus.watch.coverage import Coverage
 
 if TYPE_CHECKING:
     from locus._bridge import Report
+    from locus.process.endings import Ending
+    from locus.watch.models import Models
+
+Result = TypeVar("Result")
 
 
 class StopAfterSteps(BaseException):
@@ -40,8 +45,8 @@ class Session:
         self.ignored_codes: tuple[str, ...] = ()
         self.began = time.perf_counter()
         self.bridge: Any = None
-        self.models: Any = None
-        self.ending: Any = None
+        self.models: Models | None = None
+        self.ending: Ending | None = None
         self.coverage = Coverage()
         self._told = 0
         self.incomplete = ""
@@ -63,7 +68,7 @@ class Session:
     def offers(self, kept: list[dict[str, Any]] | None) -> None:
         reporter.offers = kept
 
-    def start(self, ending: Any = None) -> None:
+    def start(self, ending: Ending | None = None) -> None:
         """Begins to watch. The devices must be simulated already. `ending` hears of what is found."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -108,7 +113,7 @@ class Session:
         """Hands a case to the engine; the device where its operands belong."""
         return reporter.add_case(case)
 
-    def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
+    def add_finding(self, finding: Mapping[str, object], key: int = 0) -> None:
         """Keeps a finding that is no broken rule of an operator."""
         self.bridge.add_finding(json.dumps(finding), key)
         reporter.note_change()
@@ -119,7 +124,7 @@ class Session:
             self._told = self.bridge.finding_count()
             self.ending.note(self._told)
 
-    def safely(self, where: str, step: Any, *arguments: Any) -> Any:
+    def safely(self, where: str, step: Callable[..., Result], *arguments: object) -> Result | None:
         """Does a step of the check; a fault in it is noted, and the program goes on."""
         try:
             return step(*arguments)
@@ -232,7 +237,7 @@ class Session:
         """The whole report as JSON, the contract."""
         return self.report(end, finished).render("json")
 
-    def _count_towards_limit(self, *_: Any) -> None:
+    def _count_towards_limit(self, *_: object) -> None:
         # The hook that counts was registered first, so this one sees the step that has just been made.
         if self.bridge.steps() >= (self.limit or 0):
             raise StopAfterSteps

@@ -42,7 +42,7 @@ def run_watched(
     def report(end: End) -> NoReturn:
         session.stop()
         flush()
-        children.take_in(session.bridge, folder)
+        children.take_in(session, folder)
         checking.judge(session, folder)
         finish(end)
 

@@ -125,7 +125,7 @@ class Checks:
         if self.session is None:
             return ""
         if not children.is_child():
-            self.news.take_in(self.session.bridge)
+            self.news.take_in(self.session)
         if not self.session.finding_count():
             return ""
         self.session.ignored_codes = tuple(_ignored_codes(item)) if item is not None else ()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import types
+from collections.abc import Callable
 from typing import Any
 
 from locus._load import load_bridge
@@ -16,11 +18,11 @@ from locus.blame.seen import Facts
 from locus.program import expressions, places, source, values
 from locus.program.places import Location
 
-Frames = list[Any]
+Frames = list[types.FrameType]
 _DDP = "DistributedDataParallel"
 
 
-def explain(kind: str, message: str, frames: Frames) -> dict[str, Any] | None:
+def explain(kind: str, message: str, frames: Frames) -> dict[str, object] | None:
     """The finding behind a refusal of this kind."""
     use = next((places.frame_location(f) for f in frames if places.is_user_file(f.f_code.co_filename)), None)
     if use is None:
@@ -29,7 +31,7 @@ def explain(kind: str, message: str, frames: Frames) -> dict[str, Any] | None:
     return json.loads(load_bridge().tell_seen(facts.as_json())) if facts is not None else None
 
 
-def _local(frames: Frames, name: str, wanted: Any) -> Any:
+def _local(frames: Frames, name: str, wanted: Callable[[object], bool]) -> Any:
     """What the innermost frame that has such a local variable calls by that name."""
     for frame in frames:
         value = frame.f_locals.get(name)
@@ -78,7 +80,7 @@ def _collective(message: str, frames: Frames, use: Location) -> Facts | None:
     return None
 
 
-def _variable(frames: Frames, tensor: Any) -> str:
+def _variable(frames: Frames, tensor: object) -> str:
     """What the program calls a tensor."""
     for frame in frames:
         if places.is_user_file(frame.f_code.co_filename):
@@ -100,7 +102,7 @@ def _pinned(message: str, frames: Frames, use: Location) -> Facts | None:
     return facts
 
 
-def _is_on_cuda(value: Any) -> bool:
+def _is_on_cuda(value: object) -> bool:
     return values.is_tensor(value) and value.is_cuda
 
 

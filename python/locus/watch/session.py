@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ class Session(Protocol):
 
     bridge: Any
 
-    def safely(self, where: str, step: Callable[..., Result], *arguments: Any) -> Result | None:
+    def safely(self, where: str, step: Callable[..., Result], *arguments: object) -> Result | None:
         """Does a step of the check; a fault in it is noted, and the program goes on."""
 
-    def add_finding(self, finding: dict[str, Any], key: int = 0) -> None:
+    def add_finding(self, finding: Mapping[str, object], key: int = 0) -> None:
         """Keeps a finding that is no broken rule of an operator."""
 
     def finding_count(self) -> int:
