@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from locus.program import histories, objects, places, source, values
 
 _MAX_DEPTH = 12
+_MAX_ELEMENTS = 50
 _NOT_REACHED = "`.to()` would not reach this"
 
 
@@ -77,7 +77,10 @@ def where(thing: Any, *, show: bool = True) -> Tree:
         show: print the tree.
     """
     _vouch_for_callers()
-    tree = Tree(list(_rows(thing, type(thing).__name__, "tensor", 0, True, set())))
+    walk = objects.Walk(deep=True, wants=values.is_tensor, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS)
+    walk.add(thing, type(thing).__name__)
+    walk.run()
+    tree = Tree([_row(node) for node in walk.tree()])
     if show:
         print(tree)
     return tree
@@ -109,27 +112,15 @@ def _vouch_for_callers() -> None:
         source.vouch(frame.f_code, frame.f_globals)
 
 
-def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, seen: set[int]) -> Iterator[Row]:
-    if values.is_tensor(value):
-        yield _row(value, name, kind, depth, reached)
-        if value.is_leaf and value.grad is not None:
-            yield _row(value.grad, f"{name}.grad", "gradient", depth, reached)
-        return
-    if depth > _MAX_DEPTH or id(value) in seen or isinstance(value, (str, int, float, bool, type(None))):
-        return
-    seen.add(id(value))
-    inside: list[Row] = []
-    for inner_name, inner_kind, inner, inner_reached in objects.parts(value, kind, reached):
-        inside += _rows(inner, inner_name, inner_kind, depth + 1, inner_reached, seen)
-    if inside:
-        label = name if name == type(value).__name__ else f"{name}: {type(value).__name__}"
-        yield Row(depth, label, "", [], "", "", reached, "")
-        yield from inside
-
-
-def _row(tensor: torch.Tensor, name: str, kind: str, depth: int, reached: bool) -> Row:
-    steps = histories.history(tensor)
-    return Row(depth, name, kind, list(tensor.shape), _dtype(tensor), str(tensor.device), reached, one_line(steps))
+def _row(node: objects.Node) -> Row:
+    value: Any = node.value
+    if not values.is_tensor(value):
+        cls = type(value).__name__
+        label = cls if node.parent is None else f"{node.short_name}: {cls}"
+        return Row(node.depth, label, "", [], "", "", not node.detached, "")
+    size, at = list(value.shape), str(value.device)
+    story = one_line(histories.history(value))
+    return Row(node.depth, node.short_name, node.kind, size, _dtype(value), at, not node.detached, story)
 
 
 def one_line(steps: list[histories.Step]) -> str:

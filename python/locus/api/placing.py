@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from locus.errors import UsageError
-from locus.program import moments, reachable, values
+from locus.program import exchanging, moments, objects, values
 
 _ALIGNMENT = 16  # bytes; the largest element there is
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -24,10 +24,13 @@ _WORDS = {
     "parameter": ("parameter", "parameters"),
     "buffer": ("buffer", "buffers"),
     "gradient": ("gradient", "gradients"),
-    "plain attribute": ("in a plain attribute", "in plain attributes"),
-    "optimizer state": ("of optimizer state", "of optimizer state"),
-    "tensor": ("other", "others"),
+    "plain-attribute": ("in a plain attribute", "in plain attributes"),
+    "plain-container": ("in a plain container", "in plain containers"),
+    "object-attribute": ("in an attribute of an object", "in attributes of objects"),
+    "loss-weight": ("weight of a loss", "weights of losses"),
+    "optimizer-state": ("of optimizer state", "of optimizer state"),
 }
+_OTHER = ("other", "others")
 
 _last = threading.local()
 _said: set[tuple[str, int]] = set()
@@ -38,7 +41,7 @@ class Moved(NamedTuple):
 
     name: str
     kind: str
-    """parameter, buffer, gradient, plain attribute, optimizer state or tensor."""
+    """As in findings: parameter, buffer, plain-attribute, optimizer-state and so on."""
     origin: str
     """The device where it was."""
     bytes: int
@@ -58,7 +61,7 @@ class Placement:
         ]
         kinds = collections.Counter(moved.kind for moved in self.moved)
         if kinds:
-            words = [f"{number} {_WORDS[kind][number != 1]}" for kind, number in kinds.most_common()]
+            words = [f"{number} {_WORDS.get(kind, _OTHER)[number != 1]}" for kind, number in kinds.most_common()]
             parts[0] += ": " + ", ".join(words)
         if self.stayed:
             parts.append(f"{self.stayed} {'were' if self.stayed != 1 else 'was'} there already")
@@ -96,11 +99,11 @@ def place(*things: Any, device: Any = None, show: bool | None = None) -> Any:
     """
     things, target = _arguments(things, device)
     labels = _labels(things)
-    graph = reachable.Graph(list(zip(labels, things)))
+    graph = exchanging.Graph(list(zip(labels, things)))
     move = _Move(graph, target)
     new = move.run()
     result = [new.get(id(thing), thing) for thing in things]
-    placement = Placement(target, move.moved, move.stayed, [(node.name, node.kind) for node in graph.left] + move.left)
+    placement = Placement(target, move.moved, move.stayed, graph.left + move.left)
     _last.placement = placement
     _note_modules(graph, target)
     _say(placement, show)
@@ -155,7 +158,7 @@ def _labels(things: tuple[Any, ...]) -> list[str]:
 class _Move:
     """The tensors of a graph, to be moved to one device."""
 
-    def __init__(self, graph: reachable.Graph, device: torch.device):
+    def __init__(self, graph: exchanging.Graph, device: torch.device):
         self.graph, self.device = graph, device
         self.moved: list[Moved] = []
         self.stayed = 0
@@ -164,7 +167,7 @@ class _Move:
         """By the id() of a tensor: how many bytes of its memory, from the start, were not moved."""
 
     def run(self) -> dict[int, Any]:
-        nodes = [node for node in self.graph.tensors() if self._is_wanted(node)]
+        nodes = [node for node in self.graph.tensors if self._is_wanted(node)]
         by_id = {id(node.value): node for node in nodes}
         leaves = [node for node in nodes if node.value.is_leaf]
         computed = [node.value for node in nodes if not node.value.is_leaf]
@@ -185,15 +188,14 @@ class _Move:
             offset = view.storage_offset() - self.skipped.get(id(view._base), 0) // view.element_size()
             new[id(view)] = base.as_strided(view.shape, view.stride(), offset)
         everything = self.graph.exchange(new)
-        for node in nodes:
-            for _, gradient in node.edges:
-                if id(gradient.value) in new:
-                    node.value.grad = new[id(gradient.value)]
-        for module in [n.value for n in self.graph.nodes if isinstance(n.value, torch.nn.RNNBase)]:
+        for node in self.graph.gradients:
+            if id(node.value) in new:
+                node.parent.value.grad = new[id(node.value)]
+        for module in [value for value in self.graph.entered if isinstance(value, torch.nn.RNNBase)]:
             module.flatten_parameters()
         return everything
 
-    def _is_wanted(self, node: reachable.Node) -> bool:
+    def _is_wanted(self, node: objects.Node) -> bool:
         tensor = node.value
         if id(tensor) in self.graph.host:
             return False
@@ -207,14 +209,14 @@ class _Move:
         self.moved.append(Moved(node.name, node.kind, str(tensor.device), size))
         return True
 
-    def _keeps_identity(self, node: reachable.Node) -> bool:
+    def _keeps_identity(self, node: objects.Node) -> bool:
         """As Module.to() does for parameters: whoever knows the tensor finds it on the new device."""
         tensor = node.value
         if isinstance(tensor, torch.nn.Parameter) or tensor.requires_grad:
             return True
         if tensor._is_view():
             return False  # its base would keep the old memory
-        return id(tensor) in self.graph.buffers or node.kind in ("gradient", "optimizer state")
+        return id(tensor) in self.graph.buffers or node.kind in ("gradient", "optimizer-state")
 
     def _copy_leaves(self, tensors: list[Any], bases: set[int]) -> dict[int, Any]:
         """A copy of each on the device; those that share memory, and bases of views, keep their layout."""
@@ -278,13 +280,13 @@ def _dressed_like(old: Any, new: Any) -> Any:
     return new
 
 
-def _note_modules(graph: reachable.Graph, device: torch.device) -> None:
+def _note_modules(graph: exchanging.Graph, device: torch.device) -> None:
     """For the check: these modules were moved here, on purpose."""
     if moments.is_noting:
         place_ = moments.user_place()
-        for node in graph.nodes:
-            if values.is_module(node.value):
-                moments.note_move(node.value, str(device), place=place_)
+        for value in graph.entered:
+            if values.is_module(value):
+                moments.note_move(value, str(device), place=place_)
 
 
 def _say(placement: Placement, show: bool | None) -> None:

@@ -1,51 +1,418 @@
-"""What objects hold: the parts of modules, optimizers, containers and plain objects, with names and kinds.
+"""What objects hold, what that is called and what it is to the program: the one walk behind the names of findings,
+locus.where(), locus.place() and the models of a report, so that all of them say the same.
 
-Reads only what is simply there (see values.py).
+Reads only what is simply there (see values.py), follows cycles, never recurses, is bounded. Changes nothing.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
+import functools
+import heapq
+import itertools
 import json
-from collections.abc import Iterator
-from typing import Any
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 
-from locus.program import names, values
+from locus.program import places, values
 
-_MAX_ELEMENTS = 50
+_MAX_VISITS = 60_000
+_LAST = 1_000.0  # the rank of optimizers: what they hold is called after the parameters of modules
+_PLAIN_STEP = 0.4  # a plain attribute comes after what the module knows of
+
+# What a name is worth when a tensor has several: the kinds that explain a placement come first, see standing().
+_OWNED = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
+_ATTACHED = {"plain-attribute", "plain-container", "function-context"}
+_TABLES = (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", ""))
+_order = itertools.count()
+_CONTAINERS = ((dict, "dict"), (tuple, "tuple"), (list, "list"), (set, "set"), (collections.deque, "deque"))
 
 
-def parts(value: Any, kind: str, reached: bool) -> Iterator[tuple[str, str, Any, bool]]:
-    """(name, kind, value, reached) of what an object holds directly."""
-    if values.is_module(value):
-        found = values.attributes(value)
-        for table, inner_kind in (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", kind)):
-            for name, inner in list((found.get(table) or {}).items()):
-                yield name, inner_kind, inner, reached
-        for name, inner in found.items():
-            if name not in names.MODULE_FIELDS:
-                yield name, "plain attribute" if values.is_tensor(inner) else "in a plain attribute", inner, False
-    elif isinstance(value, torch.optim.Optimizer):
-        spots = {}
-        for number, group in enumerate(value.param_groups):
-            spots.update((id(p), f"param_groups[{number}][{place}]") for place, p in enumerate(group["params"]))
-        for parameter, state in list(value.state.items()):
-            label = f"state[{spots.get(id(parameter), '…')}]"
-            for key, inner in list(state.items()) if isinstance(state, dict) else ():
-                yield f"{label}[{json.dumps(key)}]", "optimizer state", inner, True
-        for number, group in enumerate(value.param_groups):
-            for place, parameter in enumerate(group["params"]):
-                yield f"param_groups[{number}][{place}]", "parameter", parameter, True
-    elif isinstance(value, (dict, collections.UserDict)):
-        data = value.data if isinstance(value, collections.UserDict) else value
-        for key, inner in list(data.items())[:_MAX_ELEMENTS]:
-            yield f"[{key!r}]" if not isinstance(key, str) else f"[{json.dumps(key)}]", kind, inner, reached
-    elif isinstance(value, (list, tuple, collections.deque)):
-        fields = getattr(type(value), "_fields", ())
-        for number, inner in enumerate(list(value)[:_MAX_ELEMENTS]):
-            yield fields[number] if fields else f"[{number}]", kind, inner, reached
-    elif names.is_walked(value):
-        for name, inner in values.attributes(value).items():
-            yield str(name), kind if kind != "tensor" else "attribute", inner, reached
+class Holder(NamedTuple):
+    """The module (or optimizer) that holds a tensor, and how it is reached."""
+
+    module: Any
+    root: Any
+    root_name: str
+    path: str
+
+
+class Way(NamedTuple):
+    """By which holder a tensor was reached, and where in it."""
+
+    holder: Holder | None
+    attribute: str = ""
+    container: str | None = None
+
+
+class Node:
+    """Something that was reached, and the way to it."""
+
+    __slots__ = ("depth", "detached", "frame", "key", "kind", "label", "order", "parent", "rank", "value")
+
+    def __init__(
+        self, value: object, label: str, kind: str, parent: Node | None, key: object, rank: float, frame: int,
+        detached: bool,
+    ):  # fmt: skip
+        self.value, self.label, self.kind, self.parent, self.key, self.rank = value, label, kind, parent, key, rank
+        self.detached = detached
+        """Below something that the module's .to() does not reach."""
+        self.depth = parent.depth + 1 if parent is not None else 0
+        self.frame = parent.frame if parent is not None else frame
+        self.order = next(_order)
+
+    @property
+    def chain(self) -> list[Node]:
+        """The way to it, from the root."""
+        found = []
+        node: Node | None = self
+        while node is not None:
+            found.append(node)
+            node = node.parent
+        return found[::-1]
+
+    @property
+    def name(self) -> str:
+        """The way to it, as a person would write it; what an optimizer holds is called by the optimizer's class."""
+        labels: list[str] = []
+        for node in self.chain:
+            if node is not self and is_optimizer(node.value):
+                labels = [type(node.value).__name__]
+            else:
+                labels.append(node.label)
+        return "".join(labels)
+
+    @property
+    def short_name(self) -> str:
+        """The last step of the way, for a tree."""
+        above = self.parent.label if self.kind == "gradient" and self.parent is not None else ""
+        return f"{above}{self.label}".removeprefix(".")
+
+    @property
+    def way(self) -> Way:
+        """The outermost module on the way to it (or the optimizer), and the place in that."""
+        chain = self.chain
+        for number in range(len(chain) - 1, -1, -1):
+            if is_optimizer(chain[number].value):
+                optimizer, rest = chain[number], chain[number + 1 :]
+                place = "".join(node.label for node in rest).removeprefix(".")
+                return Way(Holder(optimizer.value, optimizer.value, optimizer.name, ""), place)
+        rest = list(itertools.dropwhile(lambda node: not values.is_module(node.value), chain))
+        if not rest:
+            return Way(None)
+        first = rest.pop(0)
+        module, path = first.value, []
+        while rest and isinstance(rest[0].key, tuple) and rest[0].key[0] == "_modules":
+            module = rest[0].value
+            path.append(rest.pop(0).key[1])  # type: ignore[index]
+        holder = Holder(module, first.value, first.name, ".".join(path))
+        if not rest:
+            return Way(holder)
+        spot = rest[0]
+        if isinstance(spot.key, tuple):
+            return Way(holder, spot.key[1])
+        within = [node for node in rest[1:] if spot.kind == "plain-attribute" and _is_attribute(node)]
+        return Way(holder, ".".join(str(node.key) for node in (spot, *within)), container(spot.value))
+
+
+def _is_attribute(node: Node) -> bool:
+    """Whether something is an attribute of a plain object."""
+    around = type(node.parent.value) if node.parent is not None else tuple
+    return node.label.startswith(".") and not issubclass(around, (torch.Tensor, torch.nn.Module, tuple))
+
+
+def standing(kind: str, name: str, exact: bool = True) -> float:
+    """How much a name says about why the tensor is where it is; less is more. `exact`: of the tensor, not of a view."""
+    if kind in _OWNED:
+        return 0 if exact else 3
+    if kind == "batch":
+        return 1 if exact else 3
+    if kind in _ATTACHED:
+        return 2 if exact else 3
+    if kind == "object-attribute":
+        # A view of what an object holds says more about its device than the variable that holds the view.
+        return (4 if exact else 4.5) if "[" not in name else 6 if exact else 7
+    return (5 if name.isidentifier() else 6) if exact else 7
+
+
+def worth(node: Node) -> tuple[float, ...]:
+    """The least is the best of several ways to one tensor."""
+    name = node.name
+    return standing(node.kind, name), node.rank, node.depth, len(name)
+
+
+class Walk:
+    """One walk over what some objects reach: `add` them, `run`, and read `tensors` and `entered`."""
+
+    def __init__(
+        self, *, wants: Callable[[Any], bool] | None = None, enters: Callable[[Any], bool] | None = None,
+        tensors: bool = True, deep: bool = False, edges: bool = False, bounded: bool = True,
+        max_depth: int = 1 << 30, max_elements: int | None = None, seen: set[int] | None = None,
+    ):  # fmt: skip
+        """`wants`: which tensors; `enters`: which other objects; `deep`: also what is behind functions, hooks and
+        objects of PyTorch's own, and what an optimizer holds beside its state. Ids in `seen` are not entered again.
+        """
+        self.tensors: list[Node] = []
+        """The tensors and generators, once for each way to them."""
+        self.entered: list[Node] = []
+        """All other objects, by the first way to them. Keeps them alive, so that no id is used twice."""
+        self.edges: list[tuple[Node, object, object]] = []
+        """(holder, key, value) of all that is held, where it was asked for."""
+        self.seen = seen if seen is not None else set()
+        self._wants, self._enters, self._with_tensors, self._with_edges = wants, enters, tensors, edges
+        self._deep, self._max_visits = deep, _MAX_VISITS if bounded else 1 << 60
+        self._max_depth, self._max_elements = max_depth, max_elements
+        self._barren = BARREN - _FUNCTIONS if deep else BARREN
+        self._queue: list[tuple[float, int, int, Node]] = []
+        self._roots: list[tuple[object, str, str, float, int]] = []
+        self._parameters: dict[int, tuple[Node, str]] = {}
+
+    def add(self, value: object, label: str, kind: str = "variable", rank: float = 0.0, frame: int = 0) -> None:
+        """Where to begin."""
+        self._roots.append((value, label, kind, rank, frame))
+
+    def run(self) -> None:
+        """Walks until everything is reached. What comes first by rank, and then by depth, gives an object its name."""
+        with torch._C.DisableTorchFunctionSubclass():
+            for value, label, kind, rank, frame in self._roots:
+                self._reach(None, None, label, value, kind, rank, frame=frame)
+            self._roots.clear()
+            while self._queue:
+                rank, _, _, node = heapq.heappop(self._queue)
+                if id(node.value) in self.seen or (len(self.entered) >= self._max_visits and rank < _LAST):
+                    continue
+                self.seen.add(id(node.value))
+                self.entered.append(node)
+                with contextlib.suppress(BaseException):  # what refuses to be looked at costs no other its name
+                    if self._enters is None or self._enters(node.value):
+                        self._enter(node)
+
+    def tree(self) -> list[Node]:
+        """The tensors and what holds them, each before what is in it; without what holds no tensor."""
+        children: dict[int, list[Node]] = collections.defaultdict(list)
+        live: set[int] = set()
+        roots: list[Node] = []
+        for tensor in self.tensors:
+            node: Node | None = tensor
+            while node is not None and id(node) not in live:
+                live.add(id(node))
+                (roots if node.parent is None else children[id(node.parent)]).append(node)
+                node = node.parent
+        found, stack = [], sorted(roots, key=lambda root: -root.order)
+        while stack:
+            node = stack.pop()
+            found.append(node)
+            stack += sorted(children[id(node)], key=lambda child: -child.order)
+        return found
+
+    def _reach(
+        self, holder: Node | None, key: object, label: str, value: object, kind: str, step: float = 0.0,
+        detached: bool = False, frame: int = 0,
+    ) -> None:  # fmt: skip
+        cls = type(value)
+        if cls in self._barren or issubclass(cls, (str, int, float, bytes)):
+            return
+        if holder is not None:
+            step += holder.rank
+            detached = detached or holder.detached
+            if self._with_edges:
+                self.edges.append((holder, key, value))
+        if issubclass(cls, (torch.Tensor, torch.Generator)):
+            if not self._with_tensors:
+                return
+            gradient = gradient_of(value)
+            node: Node | None = None
+            if self._wants is None or self._wants(value):
+                node = Node(value, label, kind, holder, key, step, frame, detached)
+                self.tensors.append(node)
+            if gradient is not None and (self._wants is None or self._wants(gradient)):
+                node = node or Node(value, label, kind, holder, key, step, frame, detached)
+                inner = Node(gradient, ".grad", "gradient", node, "grad", step, frame, detached)
+                inner.depth = node.depth
+                self.tensors.append(inner)
+        elif id(value) not in self.seen:
+            step += _LAST if is_optimizer(value) else 0
+            node = Node(value, label, kind, holder, key, step, frame, detached)
+            heapq.heappush(self._queue, (step, node.depth, node.order, node))
+
+    # -- the kinds of objects
+
+    def _enter(self, node: Node) -> None:
+        value: Any = node.value
+        cls = type(value)
+        if issubclass(cls, torch.nn.Module):
+            self._enter_module(node)
+        elif issubclass(cls, torch.optim.Optimizer):
+            self._enter_optimizer(node)
+        elif node.depth >= self._max_depth:
+            return
+        elif issubclass(cls, (dict, collections.UserDict)):
+            data = mapping(value)
+            for key, item in list(itertools.islice(dict.items(data), self._max_elements)):
+                self._reach(node, key, f"[{written(key)}]", item, node.kind)
+        elif issubclass(cls, (list, tuple, collections.deque)):
+            fields = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
+            for number, item in enumerate(self._elements(value)):
+                label = f".{fields[number]}" if number < len(fields) else f"[{number}]"
+                self._reach(node, number, label, item, node.kind)
+        elif issubclass(cls, (set, frozenset)):
+            for item in self._elements(value):
+                self._reach(node, item, "[…]", item, node.kind)
+        elif issubclass(cls, torch.autograd.function.FunctionCtx):
+            self._enter_attributes(node, "function-context")
+        elif _is_walked(value) or (self._deep and f"{cls.__module__}.".startswith(_TORCH_OBJECTS)):
+            kept = ("batch", "plain-attribute", "plain-container", "optimizer-state")
+            self._enter_attributes(node, node.kind if node.kind in kept else "object-attribute")
+        elif self._deep:
+            for key, label, item in _behind(value):
+                self._reach(node, key, label, item, node.kind)
+
+    def _elements(self, value: Any) -> list[object]:
+        """Runs no __iter__ of the program's own."""
+        base = next(cls for cls in (list, tuple, collections.deque, set, frozenset) if isinstance(value, cls))
+        return list(itertools.islice(base.__iter__(value), self._max_elements))
+
+    def _enter_attributes(self, node: Node, kind: str) -> None:
+        for name, item in values.attributes(node.value).items():
+            if isinstance(name, str):
+                self._reach(node, name, _part(name), item, kind)
+
+    def _enter_module(self, node: Node) -> None:
+        module: Any = node.value
+        inside = values.attributes(module)
+        is_loss = isinstance(module, torch.nn.modules.loss._Loss)
+        keyed = isinstance(module, (torch.nn.ModuleDict, torch.nn.ParameterDict))
+        for table, table_kind in _TABLES:
+            kind = "plain-container" if node.detached else "loss-weight" if is_loss else table_kind
+            for name, item in list((inside.get(table) or {}).items()):
+                if item is None:
+                    continue
+                label = f"[{json.dumps(name)}]" if keyed else _part(name)
+                self._reach(node, (table, name), label, item, kind if table_kind else node.kind)
+                if table == "_parameters":
+                    self._parameters.setdefault(id(item), (node, label))
+        for name, item in inside.items():
+            if name in _MODULE_FIELDS and not (self._deep and name not in _NEVER):
+                continue
+            plain = node.kind if node.detached else "plain-container" if container(item) else "plain-attribute"
+            self._reach(node, name, _part(name), item, plain, _PLAIN_STEP, True)
+        for cls in type(module).__mro__[:-2]:
+            if cls.__module__.startswith("torch."):
+                break
+            for name, item in list(vars(cls).items()):
+                if values.is_tensor(item):
+                    kind = "plain-container" if node.detached else "plain-attribute"
+                    self._reach(node, name, _part(name), item, kind, detached=True)
+
+    def _enter_optimizer(self, node: Node) -> None:
+        inside, kind = values.attributes(node.value), "optimizer-state"
+        groups = inside.get("param_groups") or []
+        spots: dict[int, str] = {}
+        for number, group in enumerate(groups):
+            spots.update((id(p), f"param_groups[{number}][{place}]") for place, p in enumerate(group.get("params", ())))
+        for parameter, entries in list((inside.get("state") or {}).items()):
+            known = self._parameters.get(id(parameter))
+            name = f"{known[0].name}{known[1]}" if known else spots.get(id(parameter)) or written(parameter)
+            if not isinstance(entries, dict):
+                self._reach(node, ("state", parameter), f".state[{name}]", entries, kind)
+                continue
+            for key, item in list(entries.items()):
+                self._reach(node, ("state", parameter, key), f".state[{name}][{written(key)}]", item, kind)
+        if not self._deep:
+            return
+        for number, group in enumerate(groups):
+            for place, item in enumerate(group.get("params", ())):
+                key = ("param_groups", number, "params", place)
+                self._reach(node, key, f".param_groups[{number}][{place}]", item, "parameter")
+            for name, item in group.items():
+                if name != "params":
+                    key, label = ("param_groups", number, name), f".param_groups[{number}][{written(name)}]"
+                    self._reach(node, key, label, item, kind)
+        for name, item in inside.items():
+            if name not in ("state", "param_groups"):
+                self._reach(node, name, f".{name}", item, kind)
+
+
+# -- how parts are written, and what is looked into
+
+
+def _part(name: str) -> str:
+    return f"[{name}]" if name.isdigit() else f".{name}"
+
+
+def written(key: object) -> str:
+    """The key of an element, where it can be written down."""
+    if isinstance(key, str):
+        return json.dumps(key, ensure_ascii=False)
+    return repr(key) if isinstance(key, (int, float, bool)) else "…"
+
+
+def container(value: object) -> str | None:
+    """The kind of a plain container, None for what is none."""
+    return next((name for cls, name in _CONTAINERS if issubclass(type(value), cls)), None)
+
+
+def mapping(value: Any) -> dict[Any, Any]:
+    """A dict, or the one that a UserDict has inside."""
+    data = values.attributes(value).get("data") if issubclass(type(value), collections.UserDict) else value
+    return data if isinstance(data, dict) else {}
+
+
+def is_optimizer(value: object) -> bool:
+    return issubclass(type(value), torch.optim.Optimizer)
+
+
+def gradient_of(value: Any) -> torch.Tensor | None:
+    """The gradient of a leaf; None where there is none, or where it can't be asked."""
+    try:
+        return value.grad if value.is_leaf else None
+    except Exception:  # a generator, or a tensor that is not made yet
+        return None
+
+
+def _behind(value: Any) -> Iterator[tuple[object, str, object]]:
+    """What functions of the program, methods and partial calls carry along."""
+    if isinstance(value, types.FunctionType) and places.is_user_file(value.__code__.co_filename):
+        for number, (name, cell) in enumerate(zip(value.__code__.co_freevars, value.__closure__ or ())):
+            with contextlib.suppress(ValueError):  # not bound yet
+                yield number, f".{name}", cell.cell_contents
+        yield "__defaults__", ".__defaults__", value.__defaults__
+        yield "__kwdefaults__", ".__kwdefaults__", value.__kwdefaults__
+    elif isinstance(value, (types.MethodType, functools.partial)):
+        for name in ("__self__",) if isinstance(value, types.MethodType) else ("func", "args", "keywords"):
+            yield name, f".{name}", getattr(value, name)
+
+
+def _is_walked(value: object) -> bool:
+    """Objects of the program's and of libraries' own classes; not the machinery of Python and PyTorch."""
+    if isinstance(value, _NOT_WALKED):
+        return False
+    home = (getattr(type(value), "__module__", "") or "").partition(".")[0]
+    return home == "types" or home not in _MACHINERY
+
+
+_NEVER = {"_parameters", "_buffers", "_modules", "_flat_weights"}
+_MODULE_FIELDS = set(vars(torch.nn.Module())) | _NEVER | {"_is_full_backward_hook", "_hf_hook", "_old_forward"}
+_FUNCTIONS = {types.FunctionType, types.MethodType}
+_NOT_WALKED = (
+    type, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, types.FrameType,
+    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
+)  # fmt: skip
+BARREN: set[type] = {
+    str, bytes, bytearray, int, float, complex, bool, type(None), type, torch.device, torch.dtype, torch.Size, range,
+    slice, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CodeType, property,
+}  # fmt: skip
+"""What most names of a program stand for, and no tensor is in."""
+# The classes of PyTorch whose objects hold tensors of the program; the rest of it is machinery.
+_TORCH_OBJECTS = ("torch.distributions.", "torch.optim.", "torch.amp.", "torch.cuda.amp.")
+_MACHINERY = {
+    "torch", "builtins", "threading", "logging", "_io", "io", "re", "numpy", "locus", "weakref", "functools",
+    "itertools", "abc", "_abc", "_thread", "queue", "asyncio", "concurrent", "multiprocessing", "subprocess", "socket",
+    "ctypes", "_ctypes", "importlib", "_frozen_importlib", "_frozen_importlib_external", "unittest", "pytest",
+    "_pytest", "pluggy", "matplotlib", "PIL", "pandas", "zipimport", "random", "_random", "datetime", "decimal",
+    "pathlib", "enum", "inspect", "ast", "typing",
+}  # fmt: skip

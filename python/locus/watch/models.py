@@ -23,6 +23,7 @@ from locus.watch import interruptions
 _MAX_MODELS = 8
 _MAX_ROWS = 1_500
 _MAX_DEPTH = 24
+_MAX_ELEMENTS = 50
 _LOOKS_AT_FINDINGS = 3
 _LOOKS_AT_MOVES = 4
 _SHARE_OF_TIME = 0.03  # that looking for models may take of a run; those that are known are looked at all the same
@@ -91,9 +92,10 @@ class Models:
         known = next((model for ref, model in self._seen if ref() is root), None)
         name = name or (known or {}).get("name", "")
         before = set(walked)
-        rows = _rows(root, name or type(root).__name__, "module", 0, True, walked)
+        rows = _rows(root, walked)
         if not rows:
             return
+        rows[0]["name"] = name or rows[0]["name"]
         # What was looked at alone is shown as the part that it is.
         parts = walked - before
         self._seen = [(ref, model) for ref, model in self._seen if ref() is root or id(ref()) not in parts]
@@ -134,34 +136,31 @@ def _roots() -> list[Any]:
     return sorted(roots, key=lambda root: sizes[id(root)], reverse=True)
 
 
-def _rows(value: Any, name: str, kind: str, depth: int, reached: bool, walked: set[int]) -> list[Row]:
-    """The rows of a value and of what it holds; none where it holds no tensor."""
-    if values.is_tensor(value):
-        return _tensor_row(value, name, kind, depth, reached)
-    if depth > _MAX_DEPTH or id(value) in walked:
-        return []
-    if not values.is_module(value) and not isinstance(value, (dict, list, tuple)):
-        return []  # objects of the program's own are not part of a model's tree
-    walked.add(id(value))
-    rows: list[Row] = []
-    for inner_name, inner_kind, inner, inner_reached in objects.parts(value, kind, reached):
-        rows += _rows(inner, inner_name, inner_kind, depth + 1, inner_reached, walked)
-    return [_row(depth, name, "module", reached, {"class": type(value).__name__}), *rows] if rows else []
+def _rows(root: Any, walked: set[int]) -> list[Row]:
+    """The rows of a module and of what it holds; none where it holds no tensor."""
+    walk = objects.Walk(enters=_is_part, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS, seen=walked)
+    walk.add(root, type(root).__name__)
+    walk.run()
+    return [row for node in walk.tree() if (row := _row(node)) is not None]
 
 
-def _row(depth: int, name: str, kind: str, reached: bool, more: Row) -> Row:
-    row = {"depth": depth, "name": name, "class": "", "kind": kind, "device": "", "shape": [], "dtype": "", "bytes": 0}
-    return {**row, "reached": reached, **more}
+def _is_part(value: Any) -> bool:
+    """Objects of the program's own are not part of a model's tree."""
+    return values.is_module(value) or isinstance(value, (dict, list, tuple))
 
 
-def _tensor_row(tensor: Any, name: str, kind: str, depth: int, reached: bool) -> list[Row]:
+def _row(node: objects.Node) -> Row | None:
+    tensor: Any = node.value
+    row = {"depth": node.depth, "name": node.short_name, "reached": not node.detached}
+    if not values.is_tensor(tensor):
+        cls = type(tensor).__name__
+        return {**row, "class": cls, "kind": "module", "device": "", "shape": [], "dtype": "", "bytes": 0}
     try:
-        size = tensor.numel() * tensor.element_size()
-        more = {"device": str(tensor.device), "shape": list(tensor.shape), "bytes": size}
-        more["dtype"] = str(tensor.dtype).removeprefix("torch.")
+        size, shape, at = tensor.numel() * tensor.element_size(), list(tensor.shape), str(tensor.device)
     except Exception:  # not made yet (lazy modules), or of a layout without sizes
-        return []
-    return [_row(depth, name, "parameter" if kind == "module" else kind, reached, more)]
+        return None
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return {**row, "class": "", "kind": node.kind, "device": at, "shape": shape, "dtype": dtype, "bytes": size}
 
 
 def _name(root: Any, frames: list[types.FrameType]) -> str:

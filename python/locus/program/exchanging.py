@@ -1,0 +1,139 @@
+"""Puts new objects where some objects hold old ones: in place where that can be, else in a new object around them.
+
+All that is held comes from one walk (see objects.py).
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from locus.program import objects, values
+
+
+class Graph:
+    """What some objects reach, with what is needed to move it."""
+
+    def __init__(self, roots: list[tuple[str, Any]]):
+        walk = objects.Walk(deep=True, edges=True, bounded=False, enters=lambda value: not _why_left(value))
+        for name, value in roots:
+            walk.add(value, name)
+        walk.run()
+        self.entered = [node.value for node in walk.entered]
+        self._held: dict[int, list[tuple[Any, Any]]] = collections.defaultdict(list)
+        for holder, key, value in walk.edges:
+            self._held[id(holder.value)].append((key, value))
+        ways: dict[int, list[objects.Node]] = collections.defaultdict(list)
+        for node in [*walk.tensors, *walk.entered]:
+            ways[id(node.value)].append(node)
+        best = [min(nodes, key=objects.worth) for nodes in ways.values()]
+        self.tensors = [node for node in best if values.is_tensor(node.value)]
+        """One node for each tensor, the one with the name that says most."""
+        self.left = [(node.name, why) for node in best if (why := _why_left(node.value))]
+        """What is not moved, and why."""
+        self.gradients = [node for node in walk.tensors if node.key == "grad" and node.kind == "gradient"]
+        self.buffers = {id(n.value) for n in walk.tensors if isinstance(n.key, tuple) and n.key[0] == "_buffers"}
+        self.host = {id(tensor) for value in self.entered for tensor in _host_tensors(value)}
+        """Tensors that belong on the CPU, such as the count of an optimizer's steps; by id()."""
+
+    def exchange(self, new: dict[int, Any]) -> dict[int, Any]:
+        """Puts `new` (by the id() of the old) wherever the old is held; all that had to be made anew, by old id()."""
+        new = dict(new)
+        for value in self._fixed_inside_out():
+            changed = {key: new[id(inner)] for key, inner in self._held[id(value)] if id(inner) in new}
+            if changed:
+                new[id(value)] = _rebuilt(value, changed)
+        for value in self.entered:
+            if not _is_fixed(value):
+                for key, inner in self._held[id(value)]:
+                    if id(inner) in new:
+                        _put(value, key, new[id(inner)])
+        return new
+
+    def _fixed_inside_out(self) -> Iterator[Any]:
+        """What can't be changed in place, inner ones before those that hold them (there are no cycles among them)."""
+        done: set[int] = set()
+        for start in self.entered:
+            stack = [start] if _is_fixed(start) else []
+            while stack:
+                value = stack[-1]
+                inner = [each for _, each in self._held[id(value)] if id(each) not in done and _is_fixed(each)]
+                if inner and id(value) not in done:
+                    stack += inner
+                    continue
+                stack.pop()
+                if id(value) not in done:
+                    done.add(id(value))
+                    yield value
+
+
+def _why_left(value: object) -> str:
+    if isinstance(value, torch.Generator):
+        return "a generator can't be moved: make one with device="
+    if isinstance(value, (torch.utils.data.DataLoader, torch.utils.data.Dataset)):
+        return "it gives CPU tensors to its workers: place each batch"
+    return ""
+
+
+def _host_tensors(value: Any) -> Iterator[torch.Tensor]:
+    """PyTorch counts steps and keeps learning rates on the CPU, unless the optimizer is capturable or fused."""
+    if isinstance(value, torch.nn.utils.rnn.PackedSequence):
+        yield value.batch_sizes
+    for group in value.param_groups if objects.is_optimizer(value) else ():
+        if group.get("capturable") or group.get("fused"):
+            continue
+        yield from (v for k, v in group.items() if k != "params" and values.is_tensor(v) and v.dim() == 0)
+        steps = [value.state.get(parameter, {}).get("step") for parameter in group["params"]]
+        yield from (step for step in steps if values.is_tensor(step))
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether an object can't be changed in place."""
+    if isinstance(value, (tuple, frozenset, types.MethodType)):
+        return True
+    return dataclasses.is_dataclass(type(value)) and type(value).__dataclass_params__.frozen  # type: ignore[attr-defined,no-any-return]
+
+
+def _rebuilt(value: Any, new: dict[Any, Any]) -> Any:
+    """A new object with these parts exchanged, for what can't be changed."""
+    if isinstance(value, tuple):
+        items = [new.get(number, item) for number, item in enumerate(tuple.__iter__(value))]
+        return getattr(type(value), "_make", type(value))(items)
+    if isinstance(value, frozenset):
+        return type(value)(new.get(item, item) for item in value)
+    if isinstance(value, types.MethodType):
+        return types.MethodType(value.__func__, new["__self__"])
+    made = copy.copy(value)
+    for name, item in new.items():
+        object.__setattr__(made, name, item)
+    return made
+
+
+def _put(value: Any, key: Any, new: Any) -> None:
+    """Exchanges one part in place."""
+    if isinstance(value, collections.UserDict):
+        value = objects.mapping(value)
+    if isinstance(value, (dict, list, collections.deque)):
+        value[key] = new
+    elif isinstance(value, set):
+        value.discard(key)
+        value.add(new)
+    elif isinstance(value, types.FunctionType) and isinstance(key, int):
+        value.__closure__[key].cell_contents = new  # type: ignore[index]
+    elif isinstance(value, functools.partial):
+        state = {"func": value.func, "args": value.args, "keywords": value.keywords, key: new}
+        value.__setstate__((*state.values(), vars(value) or None))  # type: ignore[attr-defined]
+    elif isinstance(key, tuple):  # in a table of a module or an optimizer
+        table = getattr(value, key[0])
+        for step in key[1:-1]:
+            table = table[step]
+        table[key[-1]] = new
+    else:
+        object.__setattr__(value, key, new)
