@@ -126,3 +126,21 @@ def test_memory_does_not_grow_with_steps(program, steps, first):
     assert int(checked.stdout) < 4096, "KiB"
     (finding,) = checked.findings
     assert finding["count"] == steps
+
+
+def test_explaining_keeps_no_module_alive(program):
+    """Not even until the next collection: the program has given that memory back."""
+    text = (
+        "import gc, weakref, torch\n"
+        "from torch import nn\n"
+        "gc.collect(), gc.disable()\n"
+        "x = torch.ones(2, 3, device='cuda:0')\n"
+        "def use():\n"
+        "    first, second = nn.Linear(3, 3).to('cuda:0'), nn.Linear(3, 3).to('cuda:1')\n"
+        "    seen = weakref.ref(second)\n"
+        "    second(first(x))\n"
+        "    return seen\n"
+        "print(use()())\n"
+    )
+    checked = check_source(program, text)
+    assert checked.findings and checked.stdout == "None\n", checked.result.describe()

@@ -168,7 +168,7 @@ def test_a_model_is_remembered_when_it_is_gone(program, tmp_path):
     assert [model["class"] for model in models] == ["Net"]
     rows = [(row["depth"], row["name"], row["kind"], row["device"], row["reached"]) for row in models[0]["rows"]]
     assert (2, "weight", "parameter", "cuda:0", True) in rows
-    assert (3, "weight", "parameter", "cuda:0", False) in rows  # in the plain list
+    assert (3, "weight", "plain-container", "cuda:0", False) in rows  # in the plain list
 
 
 def test_looking_keeps_nothing_alive(program):

@@ -97,7 +97,6 @@ these import what they need when they need it."""
 LONG = {
     "python/locus/blame/facts.py",
     "python/locus/fixing/edits.py",
-    "python/locus/program/names.py",
     "python/locus/watch/explaining.py",
     "locus/engine/blame.cc",
     "locus/engine/finding.h",

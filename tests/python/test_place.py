@@ -204,8 +204,8 @@ def test_it_says_what_it_moved():
     lines = said.getvalue().splitlines()
     assert len(lines) == 1, "once for a line of the program"
     assert lines[0].startswith("locus.place at test_place.py:") and "moved to cuda:0: " in lines[0]
-    assert "5 parameters, 4 in plain attributes, 1 buffer" in lines[0]
-    assert lines[0].endswith("left dict['seed']: a generator can't be moved: make one with device=")
+    assert "4 in plain attributes, 4 in plain containers, 1 buffer, 1 parameter" in lines[0]
+    assert lines[0].endswith('left dict["seed"]: a generator can\'t be moved: make one with device=')
     report = locus.last_placement()
     assert [m.name for m in report.moved] == ["Net.mask"] and report.stayed == 9
     shown = io.StringIO()

@@ -30,7 +30,7 @@ def test_a_model(capsys):
     tree = locus_where(model())
     text = capsys.readouterr().out
     kinds = {row.name: (row.kind, row.reached) for row in tree.rows if row.kind}
-    assert kinds["mean"] == ("buffer", True) and kinds["cache"] == ("plain attribute", False)
+    assert kinds["mean"] == ("buffer", True) and kinds["cache"] == ("plain-attribute", False)
     assert [row.reached for row in tree.rows if row.name == "weight"] == [True, False]
     lines = text.splitlines()
     assert lines[0] == "Net" and lines[-1] == "tensors: 6 on cpu"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from locus.errors import UsageError
-from locus.program import exchanging, moments, objects, values
+from locus.program import exchanging, moments, values
 
 _ALIGNMENT = 16  # bytes; the largest element there is
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -167,66 +167,66 @@ class _Move:
         """By the id() of a tensor: how many bytes of its memory, from the start, were not moved."""
 
     def run(self) -> dict[int, Any]:
-        nodes = [node for node in self.graph.tensors if self._is_wanted(node)]
-        by_id = {id(node.value): node for node in nodes}
-        leaves = [node for node in nodes if node.value.is_leaf]
-        computed = [node.value for node in nodes if not node.value.is_leaf]
-        views = [t for t in computed if t._is_view() and id(t._base) in by_id and type(t._base) in _PLAIN_TENSORS]
-        copies = self._copy_leaves([node.value for node in leaves], {id(view._base) for view in views})
+        wanted = [held for held in self.graph.tensors if self._is_wanted(held)]
+        ids = {id(held.tensor) for held in wanted}
+        leaves = [held for held in wanted if held.tensor.is_leaf]
+        computed = [held.tensor for held in wanted if not held.tensor.is_leaf]
+        views = [t for t in computed if t._is_view() and id(t._base) in ids and type(t._base) in _PLAIN_TENSORS]
+        copies = self._copy_leaves([held.tensor for held in leaves], {id(view._base) for view in views})
         seen = {id(view) for view in views}
         # Recorded by autograd: gradients find their way back.
         new = {id(tensor): tensor.to(self.device) for tensor in computed if id(tensor) not in seen}
         # Nothing has changed so far; from here on nothing needs memory.
-        for node in leaves:
-            tensor, moved = node.value, copies[id(node.value)]
-            if self._keeps_identity(node):
+        for held in leaves:
+            tensor, moved = held.tensor, copies[id(held.tensor)]
+            if self._keeps_identity(held):
                 _give_memory(tensor, moved)
             else:
                 new[id(tensor)] = _dressed_like(tensor, moved)
         for view in views:
-            base = new.get(id(view._base), view._base)
+            base: Any = new.get(id(view._base), view._base)
             offset = view.storage_offset() - self.skipped.get(id(view._base), 0) // view.element_size()
             new[id(view)] = base.as_strided(view.shape, view.stride(), offset)
         everything = self.graph.exchange(new)
-        for node in self.graph.gradients:
-            if id(node.value) in new:
-                node.parent.value.grad = new[id(node.value)]
+        for leaf in self.graph.leaves:
+            if id(leaf.grad) in new:
+                leaf.grad = new[id(leaf.grad)]
         for module in [value for value in self.graph.entered if isinstance(value, torch.nn.RNNBase)]:
             module.flatten_parameters()
         return everything
 
-    def _is_wanted(self, node: objects.Node) -> bool:
-        tensor = node.value
+    def _is_wanted(self, held: exchanging.Held) -> bool:
+        tensor = held.tensor
         if id(tensor) in self.graph.host:
             return False
         if tensor.device == self.device:
             self.stayed += 1
             return False
         if tensor.is_meta:
-            self.left.append((node.name, "a meta tensor has no data to move"))
+            self.left.append((held.name, "a meta tensor has no data to move"))
             return False
         size = tensor.numel() * tensor.element_size() if tensor.layout == torch.strided else 0
-        self.moved.append(Moved(node.name, node.kind, str(tensor.device), size))
+        self.moved.append(Moved(held.name, held.kind, str(tensor.device), size))
         return True
 
-    def _keeps_identity(self, node: objects.Node) -> bool:
+    def _keeps_identity(self, held: exchanging.Held) -> bool:
         """As Module.to() does for parameters: whoever knows the tensor finds it on the new device."""
-        tensor = node.value
+        tensor = held.tensor
         if isinstance(tensor, torch.nn.Parameter) or tensor.requires_grad:
             return True
         if tensor._is_view():
             return False  # its base would keep the old memory
-        return id(tensor) in self.graph.buffers or node.kind in ("gradient", "optimizer-state")
+        return id(tensor) in self.graph.buffers or held.kind in ("gradient", "optimizer-state")
 
-    def _copy_leaves(self, tensors: list[Any], bases: set[int]) -> dict[int, Any]:
+    def _copy_leaves(self, tensors: list[torch.Tensor], bases: set[int]) -> dict[int, torch.Tensor]:
         """A copy of each on the device; those that share memory, and bases of views, keep their layout."""
-        groups: dict[int, list[Any]] = collections.defaultdict(list)
-        alone: list[Any] = []
+        groups: dict[int, list[torch.Tensor]] = collections.defaultdict(list)
+        alone: list[torch.Tensor] = []
         for tensor in tensors:
             plain = type(tensor) in _PLAIN_TENSORS and tensor.layout == torch.strided and not tensor.is_quantized
             key = values.storage_key(tensor) if plain and self.device.type != "meta" else 0
             (groups[key] if key else alone).append(tensor)
-        copies: dict[int, Any] = {}
+        copies: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for group in groups.values():
                 if len(group) == 1 and id(group[0]) not in bases:
@@ -237,7 +237,7 @@ class _Move:
                 copies[id(tensor)] = tensor.data.to(self.device)
         return copies
 
-    def _copy_together(self, group: list[Any], copies: dict[int, Any]) -> None:
+    def _copy_together(self, group: list[torch.Tensor], copies: dict[int, torch.Tensor]) -> None:
         """One copy of the memory that all of them cover, no more: a batch may be a small part of a large table."""
         spans = [_span(tensor) for tensor in group]
         start = min(low for low, _ in spans) // _ALIGNMENT * _ALIGNMENT
@@ -254,25 +254,25 @@ class _Move:
             self.skipped[id(tensor)] = start
 
 
-def _span(tensor: Any) -> tuple[int, int]:
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
     """The first and the last byte (not included) of a tensor in its memory."""
     size = tensor.element_size()
-    low = tensor.storage_offset() * size
+    low = int(tensor.storage_offset()) * size
     if tensor.numel() == 0:
         return low, low
-    return low, low + (sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride())) + 1) * size
+    return low, low + (sum((n - 1) * int(step) for n, step in zip(tensor.shape, tensor.stride())) + 1) * size
 
 
-def _give_memory(tensor: Any, moved: Any) -> None:
+def _give_memory(tensor: torch.Tensor, moved: torch.Tensor) -> None:
     if torch._has_compatible_shallow_copy_type(tensor.data, moved):
         tensor.data = moved
         return
     # Sparse to dense hardware, meta, subclasses: the objects exchange what they are.
     made = torch.nn.Parameter(moved, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else moved
-    torch.utils.swap_tensors(tensor, made)
+    torch.utils.swap_tensors(tensor, made)  # type: ignore[no-untyped-call]
 
 
-def _dressed_like(old: Any, new: Any) -> Any:
+def _dressed_like(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
     """A copy has the attributes that the program has put on the tensor."""
     extra = getattr(old, "__dict__", None)
     if extra:

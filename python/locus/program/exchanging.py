@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import collections
 import copy
-import dataclasses
 import functools
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from locus.program import objects, values
+
+
+class Held(NamedTuple):
+    """A tensor, and the name that says most about it."""
+
+    tensor: torch.Tensor
+    name: str
+    kind: str
 
 
 class Graph:
@@ -33,12 +40,13 @@ class Graph:
         ways: dict[int, list[objects.Node]] = collections.defaultdict(list)
         for node in [*walk.tensors, *walk.entered]:
             ways[id(node.value)].append(node)
-        best = [min(nodes, key=objects.worth) for nodes in ways.values()]
-        self.tensors = [node for node in best if values.is_tensor(node.value)]
-        """One node for each tensor, the one with the name that says most."""
+        best = [nodes[0] if len(nodes) == 1 else min(nodes, key=_worth) for nodes in ways.values()]
+        self.tensors = [Held(n.value, n.name, n.kind) for n in best if isinstance(n.value, torch.Tensor)]
         self.left = [(node.name, why) for node in best if (why := _why_left(node.value))]
         """What is not moved, and why."""
-        self.gradients = [node for node in walk.tensors if node.key == "grad" and node.kind == "gradient"]
+        with_gradients = [n.parent for n in walk.tensors if n.kind == "gradient" and n.parent is not None]
+        self.leaves: list[Any] = [node.value for node in with_gradients]
+        """The tensors that have a gradient."""
         self.buffers = {id(n.value) for n in walk.tensors if isinstance(n.key, tuple) and n.key[0] == "_buffers"}
         self.host = {id(tensor) for value in self.entered for tensor in _host_tensors(value)}
         """Tensors that belong on the CPU, such as the count of an optimizer's steps; by id()."""
@@ -74,6 +82,11 @@ class Graph:
                     yield value
 
 
+def _worth(node: objects.Node) -> tuple[float, ...]:
+    """The least is the best of several ways to one tensor."""
+    return objects.standing(node.kind, node.name), node.rank, node.depth, len(node.name)
+
+
 def _why_left(value: object) -> str:
     if isinstance(value, torch.Generator):
         return "a generator can't be moved: make one with device="
@@ -98,7 +111,8 @@ def _is_fixed(value: Any) -> bool:
     """Whether an object can't be changed in place."""
     if isinstance(value, (tuple, frozenset, types.MethodType)):
         return True
-    return dataclasses.is_dataclass(type(value)) and type(value).__dataclass_params__.frozen  # type: ignore[attr-defined,no-any-return]
+    made_by = getattr(type(value), "__dataclass_params__", None)
+    return made_by is not None and bool(made_by.frozen)
 
 
 def _rebuilt(value: Any, new: dict[Any, Any]) -> Any:

@@ -174,28 +174,24 @@ def meets(use: Use, device: str) -> bool:
 def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
     """The one tensor on `device` that an expression is computed from, or None: `self.queue` of self.queue.clone()."""
     found: dict[int, Any] = {}
-
-    def visit(part: ast.AST) -> None:
+    stack = [node]
+    while stack:  # no function that calls itself: such a ring would keep the frame until the next collection
+        part = stack.pop()
         value = values.evaluate(part, frame)
         if values.is_tensor(value):
             if str(value.device) == device:
                 found[id(value)] = value
         elif isinstance(part, (ast.BinOp, ast.Compare, ast.UnaryOp)):
-            for inner in parts(part):
-                visit(inner)
+            stack += parts(part)
         elif isinstance(part, ast.Subscript):
-            visit(part.value)
+            stack.append(part.value)
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
             # A method's result is computed from its object, torch.tril(x)'s from x; torch.eye(len(x)) is new.
             if not histories.is_namespace(part.func.value):
-                visit(part.func.value)
+                stack.append(part.func.value)
             elif part.args and part.func.attr in _COMPUTING:
-                visit(part.args[0])
-
-    visit(node)
-    only = next(iter(found.values())) if len(found) == 1 else None
-    found.clear()  # `visit` knows itself, and such a ring would keep the tensors until the next collection
-    return only
+                stack.append(part.args[0])
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def argument_node(use: Use, tensor: Any) -> ast.AST | None:

@@ -93,7 +93,7 @@ def find(targets: list[Any], frames: list[types.FrameType], everywhere: list[int
     names.matches = sought.matches(walk.tensors)
     wanted = range(len(targets)) if everywhere is None else everywhere
     if any(number not in names.matches for number in wanted):
-        for thing in _uncalled(walk.seen):
+        for thing in outermost(*_OWNERS):  # those that no frame reaches
             walk.add(thing, type(thing).__name__, "global", _COLLECTED, 99)
         walk.run()
         names.matches = sought.matches(walk.tensors)
@@ -178,9 +178,14 @@ def _has_modules(value: Any) -> bool:
     return values.is_module(value) or type(value) in (list, tuple, dict)
 
 
-def _uncalled(seen: set[int]) -> list[Any]:
-    """Modules and optimizers that no frame reaches; no parts of others."""
-    owners = [thing for thing in gc.get_objects() if issubclass(type(thing), _OWNERS) and id(thing) not in seen]
-    below = [values.attributes(thing).get("_modules") or {} for thing in owners if values.is_module(thing)]
+def outermost(*kinds: type) -> list[Any]:
+    """All modules (or others of these classes) there are that are not part of another module."""
+    known, stack = set(kinds), list(kinds)
+    while stack:  # a look-up for each object is quicker than issubclass()
+        new: set[type] = set(type.__subclasses__(stack.pop())) - known
+        known |= new
+        stack += new
+    things = [thing for thing in gc.get_objects() if type(thing) in known]
+    below = [values.attributes(thing).get("_modules") or {} for thing in things if values.is_module(thing)]
     children = {id(child) for table in below for child in table.values()}
-    return [thing for thing in owners if id(thing) not in children]
+    return [thing for thing in things if id(thing) not in children]

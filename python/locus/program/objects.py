@@ -28,6 +28,9 @@ _PLAIN_STEP = 0.4  # a plain attribute comes after what the module knows of
 _OWNED = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
 _ATTACHED = {"plain-attribute", "plain-container", "function-context"}
 _TABLES = (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", ""))
+_SEQUENCES: tuple[Any, ...] = (list, tuple, collections.deque, set, frozenset)
+_KEYED = (torch.nn.ModuleDict, torch.nn.ParameterDict)
+_LOSS = torch.nn.modules.loss._Loss
 _order = itertools.count()
 _CONTAINERS = ((dict, "dict"), (tuple, "tuple"), (list, "list"), (set, "set"), (collections.deque, "deque"))
 
@@ -61,8 +64,8 @@ class Node:
         self.value, self.label, self.kind, self.parent, self.key, self.rank = value, label, kind, parent, key, rank
         self.detached = detached
         """Below something that the module's .to() does not reach."""
-        self.depth = parent.depth + 1 if parent is not None else 0
-        self.frame = parent.frame if parent is not None else frame
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self.frame: int = parent.frame if parent is not None else frame
         self.order = next(_order)
 
     @property
@@ -96,10 +99,9 @@ class Node:
     def way(self) -> Way:
         """The outermost module on the way to it (or the optimizer), and the place in that."""
         chain = self.chain
-        for number in range(len(chain) - 1, -1, -1):
-            if is_optimizer(chain[number].value):
-                optimizer, rest = chain[number], chain[number + 1 :]
-                place = "".join(node.label for node in rest).removeprefix(".")
+        for optimizer in chain[::-1]:
+            if is_optimizer(optimizer.value):
+                place = "".join(node.label for node in chain[optimizer.depth + 1 :]).removeprefix(".")
                 return Way(Holder(optimizer.value, optimizer.value, optimizer.name, ""), place)
         rest = list(itertools.dropwhile(lambda node: not values.is_module(node.value), chain))
         if not rest:
@@ -115,14 +117,8 @@ class Node:
         spot = rest[0]
         if isinstance(spot.key, tuple):
             return Way(holder, spot.key[1])
-        within = [node for node in rest[1:] if spot.kind == "plain-attribute" and _is_attribute(node)]
-        return Way(holder, ".".join(str(node.key) for node in (spot, *within)), container(spot.value))
-
-
-def _is_attribute(node: Node) -> bool:
-    """Whether something is an attribute of a plain object."""
-    around = type(node.parent.value) if node.parent is not None else tuple
-    return node.label.startswith(".") and not issubclass(around, (torch.Tensor, torch.nn.Module, tuple))
+        within = [node.label for node in rest[1:] if spot.kind == "plain-attribute" and node.label == f".{node.key}"]
+        return Way(holder, "".join([str(spot.key), *within]), container(spot.value))
 
 
 def standing(kind: str, name: str, exact: bool = True) -> float:
@@ -139,18 +135,12 @@ def standing(kind: str, name: str, exact: bool = True) -> float:
     return (5 if name.isidentifier() else 6) if exact else 7
 
 
-def worth(node: Node) -> tuple[float, ...]:
-    """The least is the best of several ways to one tensor."""
-    name = node.name
-    return standing(node.kind, name), node.rank, node.depth, len(name)
-
-
 class Walk:
     """One walk over what some objects reach: `add` them, `run`, and read `tensors` and `entered`."""
 
     def __init__(
         self, *, wants: Callable[[Any], bool] | None = None, enters: Callable[[Any], bool] | None = None,
-        tensors: bool = True, deep: bool = False, edges: bool = False, bounded: bool = True,
+        tensors: bool = True, gradients: bool = True, deep: bool = False, edges: bool = False, bounded: bool = True,
         max_depth: int = 1 << 30, max_elements: int | None = None, seen: set[int] | None = None,
     ):  # fmt: skip
         """`wants`: which tensors; `enters`: which other objects; `deep`: also what is behind functions, hooks and
@@ -164,9 +154,9 @@ class Walk:
         """(holder, key, value) of all that is held, where it was asked for."""
         self.seen = seen if seen is not None else set()
         self._wants, self._enters, self._with_tensors, self._with_edges = wants, enters, tensors, edges
-        self._deep, self._max_visits = deep, _MAX_VISITS if bounded else 1 << 60
+        self._with_gradients, self._deep, self._max_visits = gradients, deep, _MAX_VISITS if bounded else 1 << 60
         self._max_depth, self._max_elements = max_depth, max_elements
-        self._barren = BARREN - _FUNCTIONS if deep else BARREN
+        self._barren, self._fields = (BARREN - _FUNCTIONS, _NEVER) if deep else (BARREN, _MODULE_FIELDS)
         self._queue: list[tuple[float, int, int, Node]] = []
         self._roots: list[tuple[object, str, str, float, int]] = []
         self._parameters: dict[int, tuple[Node, str]] = {}
@@ -187,9 +177,11 @@ class Walk:
                     continue
                 self.seen.add(id(node.value))
                 self.entered.append(node)
-                with contextlib.suppress(BaseException):  # what refuses to be looked at costs no other its name
+                try:
                     if self._enters is None or self._enters(node.value):
                         self._enter(node)
+                except BaseException:  # what refuses to be looked at costs no other its name
+                    continue
 
     def tree(self) -> list[Node]:
         """The tensors and what holds them, each before what is in it; without what holds no tensor."""
@@ -214,7 +206,7 @@ class Walk:
         detached: bool = False, frame: int = 0,
     ) -> None:  # fmt: skip
         cls = type(value)
-        if cls in self._barren or issubclass(cls, (str, int, float, bytes)):
+        if cls in self._barren:
             return
         if holder is not None:
             step += holder.rank
@@ -224,7 +216,7 @@ class Walk:
         if issubclass(cls, (torch.Tensor, torch.Generator)):
             if not self._with_tensors:
                 return
-            gradient = gradient_of(value)
+            gradient = gradient_of(value) if self._with_gradients else None
             node: Node | None = None
             if self._wants is None or self._wants(value):
                 node = Node(value, label, kind, holder, key, step, frame, detached)
@@ -234,7 +226,7 @@ class Walk:
                 inner = Node(gradient, ".grad", "gradient", node, "grad", step, frame, detached)
                 inner.depth = node.depth
                 self.tensors.append(inner)
-        elif id(value) not in self.seen:
+        elif id(value) not in self.seen and not issubclass(cls, (str, int, float, bytes)):
             step += _LAST if is_optimizer(value) else 0
             node = Node(value, label, kind, holder, key, step, frame, detached)
             heapq.heappush(self._queue, (step, node.depth, node.order, node))
@@ -251,17 +243,14 @@ class Walk:
         elif node.depth >= self._max_depth:
             return
         elif issubclass(cls, (dict, collections.UserDict)):
-            data = mapping(value)
-            for key, item in list(itertools.islice(dict.items(data), self._max_elements)):
+            for key, item in list(itertools.islice(dict.items(mapping(value)), self._max_elements)):
                 self._reach(node, key, f"[{written(key)}]", item, node.kind)
-        elif issubclass(cls, (list, tuple, collections.deque)):
-            fields = getattr(cls, "_fields", ()) if issubclass(cls, tuple) else ()
-            for number, item in enumerate(self._elements(value)):
-                label = f".{fields[number]}" if number < len(fields) else f"[{number}]"
-                self._reach(node, number, label, item, node.kind)
-        elif issubclass(cls, (set, frozenset)):
-            for item in self._elements(value):
-                self._reach(node, item, "[…]", item, node.kind)
+        elif base := next((base for base in _SEQUENCES if issubclass(cls, base)), None):
+            fields = getattr(cls, "_fields", ()) if base is tuple else ()
+            ordered = base not in (set, frozenset)
+            for number, item in enumerate(list(itertools.islice(base.__iter__(value), self._max_elements))):
+                label = f".{fields[number]}" if number < len(fields) else f"[{number}]" if ordered else "[…]"
+                self._reach(node, number if ordered else item, label, item, node.kind)
         elif issubclass(cls, torch.autograd.function.FunctionCtx):
             self._enter_attributes(node, "function-context")
         elif _is_walked(value) or (self._deep and f"{cls.__module__}.".startswith(_TORCH_OBJECTS)):
@@ -271,11 +260,6 @@ class Walk:
             for key, label, item in _behind(value):
                 self._reach(node, key, label, item, node.kind)
 
-    def _elements(self, value: Any) -> list[object]:
-        """Runs no __iter__ of the program's own."""
-        base = next(cls for cls in (list, tuple, collections.deque, set, frozenset) if isinstance(value, cls))
-        return list(itertools.islice(base.__iter__(value), self._max_elements))
-
     def _enter_attributes(self, node: Node, kind: str) -> None:
         for name, item in values.attributes(node.value).items():
             if isinstance(name, str):
@@ -283,37 +267,44 @@ class Walk:
 
     def _enter_module(self, node: Node) -> None:
         module: Any = node.value
-        inside = values.attributes(module)
-        is_loss = isinstance(module, torch.nn.modules.loss._Loss)
-        keyed = isinstance(module, (torch.nn.ModuleDict, torch.nn.ParameterDict))
-        for table, table_kind in _TABLES:
-            kind = "plain-container" if node.detached else "loss-weight" if is_loss else table_kind
+        inside, keyed = values.attributes(module), isinstance(module, _KEYED)
+        for table, kind in _TABLES:
             for name, item in list((inside.get(table) or {}).items()):
                 if item is None:
                     continue
                 label = f"[{json.dumps(name)}]" if keyed else _part(name)
-                self._reach(node, (table, name), label, item, kind if table_kind else node.kind)
+                if table == "_modules":
+                    kind = node.kind
+                elif node.detached or isinstance(module, _LOSS):
+                    kind = "plain-container" if node.detached else "loss-weight"
+                self._reach(node, (table, name), label, item, kind)
                 if table == "_parameters":
                     self._parameters.setdefault(id(item), (node, label))
-        for name, item in inside.items():
-            if name in _MODULE_FIELDS and not (self._deep and name not in _NEVER):
-                continue
-            plain = node.kind if node.detached else "plain-container" if container(item) else "plain-attribute"
-            self._reach(node, name, _part(name), item, plain, _PLAIN_STEP, True)
-        for cls in type(module).__mro__[:-2]:
+        for name in [name for name in inside if name not in self._fields]:
+            item = inside[name]
+            if type(item) not in self._barren:
+                kind = node.kind if node.detached else "plain-container" if container(item) else "plain-attribute"
+                self._reach(node, name, _part(name), item, kind, _PLAIN_STEP, True)
+        for cls in type(module).__mro__:
             if cls.__module__.startswith("torch."):
                 break
-            for name, item in list(vars(cls).items()):
-                if values.is_tensor(item):
+            for name, item in vars(cls).items():
+                if issubclass(type(item), torch.Tensor):
                     kind = "plain-container" if node.detached else "plain-attribute"
                     self._reach(node, name, _part(name), item, kind, detached=True)
 
     def _enter_optimizer(self, node: Node) -> None:
         inside, kind = values.attributes(node.value), "optimizer-state"
-        groups = inside.get("param_groups") or []
         spots: dict[int, str] = {}
-        for number, group in enumerate(groups):
-            spots.update((id(p), f"param_groups[{number}][{place}]") for place, p in enumerate(group.get("params", ())))
+        for number, group in enumerate(inside.get("param_groups") or ()):
+            for place, item in enumerate(group.get("params", ())):
+                spots[id(item)] = spot = f"param_groups[{number}][{place}]"
+                if self._deep:
+                    self._reach(node, ("param_groups", number, "params", place), f".{spot}", item, "parameter")
+            for name, item in group.items() if self._deep else ():
+                if name != "params":
+                    label = f".param_groups[{number}][{written(name)}]"
+                    self._reach(node, ("param_groups", number, name), label, item, kind)
         for parameter, entries in list((inside.get("state") or {}).items()):
             known = self._parameters.get(id(parameter))
             name = f"{known[0].name}{known[1]}" if known else spots.get(id(parameter)) or written(parameter)
@@ -322,17 +313,7 @@ class Walk:
                 continue
             for key, item in list(entries.items()):
                 self._reach(node, ("state", parameter, key), f".state[{name}][{written(key)}]", item, kind)
-        if not self._deep:
-            return
-        for number, group in enumerate(groups):
-            for place, item in enumerate(group.get("params", ())):
-                key = ("param_groups", number, "params", place)
-                self._reach(node, key, f".param_groups[{number}][{place}]", item, "parameter")
-            for name, item in group.items():
-                if name != "params":
-                    key, label = ("param_groups", number, name), f".param_groups[{number}][{written(name)}]"
-                    self._reach(node, key, label, item, kind)
-        for name, item in inside.items():
+        for name, item in inside.items() if self._deep else ():
             if name not in ("state", "param_groups"):
                 self._reach(node, name, f".{name}", item, kind)
 

@@ -6,7 +6,6 @@ Only looks: runs none of the program's code, keeps no tensor and no module alive
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 import types
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 
 from locus import faults
-from locus.program import objects, places, values
+from locus.program import names, objects, places, values
 from locus.watch import interruptions
 
 _MAX_MODELS = 8
@@ -107,23 +106,9 @@ class Models:
             self._seen.append((weakref.ref(root), model))
 
 
-def _subclasses(kind: type) -> set[type]:
-    """A class and all that are made from it."""
-    found, stack = {kind}, [kind]
-    while stack:
-        new = [each for each in type.__subclasses__(stack.pop()) if each not in found]
-        found.update(new)
-        stack += new
-    return found
-
-
 def _roots() -> list[Any]:
     """The modules that are not part of another one, the largest first."""
-    kinds = _subclasses(torch.nn.Module)  # a look-up for each object is quicker than issubclass()
-    modules = [thing for thing in gc.get_objects() if type(thing) in kinds]
-    tables = {id(module): values.attributes(module) for module in modules}
-    children = {id(child) for table in tables.values() for child in (table.get("_modules") or {}).values()}
-    roots = [m for m in modules if id(m) not in children and not tables[id(m)].get("_is_replica")]
+    roots = [m for m in names.outermost(torch.nn.Module) if not values.attributes(m).get("_is_replica")]
     sizes: dict[int, int] = {}
     for root in roots:
         below, stack = {id(root)}, [root]
@@ -138,7 +123,7 @@ def _roots() -> list[Any]:
 
 def _rows(root: Any, walked: set[int]) -> list[Row]:
     """The rows of a module and of what it holds; none where it holds no tensor."""
-    walk = objects.Walk(enters=_is_part, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS, seen=walked)
+    walk = objects.Walk(enters=_is_part, gradients=False, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS, seen=walked)
     walk.add(root, type(root).__name__)
     walk.run()
     return [row for node in walk.tree() if (row := _row(node)) is not None]
@@ -151,16 +136,18 @@ def _is_part(value: Any) -> bool:
 
 def _row(node: objects.Node) -> Row | None:
     tensor: Any = node.value
-    row = {"depth": node.depth, "name": node.short_name, "reached": not node.detached}
-    if not values.is_tensor(tensor):
-        cls = type(tensor).__name__
-        return {**row, "class": cls, "kind": "module", "device": "", "shape": [], "dtype": "", "bytes": 0}
+    row = {"depth": node.depth, "name": node.short_name, "class": "", "kind": node.kind, "reached": not node.detached}
     try:
-        size, shape, at = tensor.numel() * tensor.element_size(), list(tensor.shape), str(tensor.device)
+        if values.is_tensor(tensor):
+            row["device"], row["shape"] = str(tensor.device), [*tensor.shape]
+            row["bytes"] = tensor.numel() * tensor.element_size()
+            row["dtype"] = str(tensor.dtype).removeprefix("torch.")
+        else:
+            row.update({"class": type(tensor).__name__, "kind": "module", "device": "", "shape": [], "dtype": ""})
+            row["bytes"] = 0
     except Exception:  # not made yet (lazy modules), or of a layout without sizes
         return None
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return {**row, "class": "", "kind": node.kind, "device": at, "shape": shape, "dtype": dtype, "bytes": size}
+    return row
 
 
 def _name(root: Any, frames: list[types.FrameType]) -> str:
