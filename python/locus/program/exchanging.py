@@ -47,7 +47,7 @@ class Graph:
         with_gradients = [n.parent for n in walk.tensors if n.kind == "gradient" and n.parent is not None]
         self.leaves: list[Any] = [node.value for node in with_gradients]
         """The tensors that have a gradient."""
-        self.buffers = {id(n.value) for n in walk.tensors if isinstance(n.key, tuple) and n.key[0] == "_buffers"}
+        self.buffers = {id(node.value) for node in walk.tensors if _table(node) == "_buffers"}
         self.host = {id(tensor) for value in self.entered for tensor in _host_tensors(value)}
         """Tensors that belong on the CPU, such as the count of an optimizer's steps; by id()."""
 
@@ -82,9 +82,15 @@ class Graph:
                     yield value
 
 
+def _table(node: objects.Node) -> str:
+    """The table of a module or an optimizer that something is in."""
+    owned = node.parent is not None and isinstance(node.parent.value, (torch.nn.Module, torch.optim.Optimizer))
+    return str(node.key[0]) if owned and isinstance(node.key, tuple) else ""
+
+
 def _worth(node: objects.Node) -> tuple[float, ...]:
-    """The least is the best of several ways to one tensor."""
-    return objects.standing(node.kind, node.name), node.rank, node.depth, len(node.name)
+    """The least is the best of several ways to one tensor. An optimizer's groups say only who changes it."""
+    return _table(node) == "param_groups", objects.standing(node.kind, node.name), node.rank, node.depth, len(node.name)
 
 
 def _why_left(value: object) -> str:

@@ -85,17 +85,12 @@ def find(targets: list[Any], frames: list[types.FrameType], everywhere: list[int
         bound = batches.batch_names(frame) if id(frame) in mine else {}
         names.batches.append(bound)
         roots += _roots(frame, number, id(frame) in mine, bound)
-    parts = _parts_of_others(roots)
-    for root in roots:
-        rank = root.rank + (_PART if id(root.value) in parts else 0)
-        walk.add(root.value, root.name, root.kind, rank, root.frame)
-    walk.run()
+    _walk_from(roots, walk)
     names.matches = sought.matches(walk.tensors)
     wanted = range(len(targets)) if everywhere is None else everywhere
     if any(number not in names.matches for number in wanted):
-        for thing in outermost(*_OWNERS):  # those that no frame reaches
-            walk.add(thing, type(thing).__name__, "global", _COLLECTED, 99)
-        walk.run()
+        unseen = [thing for thing in outermost(*_OWNERS) if id(thing) not in walk.seen]
+        _walk_from([_Root(thing, type(thing).__name__, "global", _COLLECTED, 99) for thing in unseen], walk)
         names.matches = sought.matches(walk.tensors)
     names.roots = {id(node.value): node.name for node in walk.entered if objects.is_optimizer(node.value)}
     return names
@@ -163,15 +158,19 @@ def _has_method(value: Any, name: str) -> bool:
     return any(name in vars(cls) for cls in type.mro(type(value)))
 
 
-def _parts_of_others(roots: list[_Root]) -> set[int]:
-    """Modules that are part of another one, which come behind it: `layer` is better named `net.layers[2]`."""
-    walk = objects.Walk(tensors=False, edges=True, enters=_has_modules, max_elements=_MAX_ELEMENTS)
+def _walk_from(roots: list[_Root], walk: objects.Walk) -> None:
+    """Modules that are part of another one come behind it: `layer` is better named `net.layers[2]`."""
+    finder = objects.Walk(tensors=False, edges=True, enters=_has_modules, max_elements=_MAX_ELEMENTS)
+    modules = {id(root.value): root for root in roots if values.is_module(root.value)}
+    for root in modules.values():
+        finder.add(root.value, root.name)
+    finder.run()
+    held = [edge for edge in finder.edges if id(edge[2]) in modules]
+    held = [edge for edge in held if not (isinstance(edge[1], tuple) and edge[1] in _WRAPPED)]
+    parts = {id(value) for holder, _, value in held if all(node.value is not value for node in holder.chain)}
     for root in roots:
-        if values.is_module(root.value):
-            walk.add(root.value, root.name)
+        walk.add(*root._replace(rank=root.rank + _PART) if id(root.value) in parts else root)
     walk.run()
-    held = [(key, value) for _, key, value in walk.edges if values.is_module(value)]
-    return {id(value) for key, value in held if not (isinstance(key, tuple) and key in _WRAPPED)}
 
 
 def _has_modules(value: Any) -> bool:
