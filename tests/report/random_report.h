@@ -129,7 +129,7 @@ class Source {
   }
 
   engine::Model model() {
-    static const char* const kKinds[] = {"module", "module", "parameter", "buffer", "plain attribute", ""};
+    static const char* const kKinds[] = {"module", "module", "parameter", "buffer", "plain-attribute", ""};
     engine::Model model{text(), text(), {}, big()};
     for (std::size_t n = below(30); n > 0; --n) {
       model.rows.push_back({coin() ? static_cast<int>(below(5)) : number(),

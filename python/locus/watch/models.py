@@ -27,7 +27,7 @@ _LOOKS_AT_FINDINGS = 3
 _LOOKS_AT_MOVES = 4
 _SHARE_OF_TIME = 0.03  # that looking for models may take of a run; those that are known are looked at all the same
 
-Row = dict[str, Any]
+Row = dict[str, object]
 
 
 class Models:
@@ -121,33 +121,37 @@ def _roots() -> list[Any]:
     return sorted(roots, key=lambda root: sizes[id(root)], reverse=True)
 
 
-def _rows(root: Any, walked: set[int]) -> list[Row]:
+def _rows(root: object, walked: set[int]) -> list[Row]:
     """The rows of a module and of what it holds; none where it holds no tensor."""
-    walk = objects.Walk(enters=_is_part, gradients=False, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS, seen=walked)
+    walk = objects.Walk(
+        wants=_has_size, enters=_is_part, gradients=False, seen=walked, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS
+    )
     walk.add(root, type(root).__name__)
     walk.run()
-    return [row for node in walk.tree() if (row := _row(node)) is not None]
+    return [_row(node, node.value) for node in walk.tree()]
 
 
-def _is_part(value: Any) -> bool:
+def _is_part(value: object) -> bool:
     """Objects of the program's own are not part of a model's tree."""
     return values.is_module(value) or isinstance(value, (dict, list, tuple))
 
 
-def _row(node: objects.Node) -> Row | None:
-    tensor: Any = node.value
-    row = {"depth": node.depth, "name": node.short_name, "class": "", "kind": node.kind, "reached": not node.detached}
+def _has_size(tensor: Any) -> bool:
+    """Not what is not made yet (lazy modules) or of a layout without sizes, nor a generator."""
     try:
-        if values.is_tensor(tensor):
-            row["device"], row["shape"] = str(tensor.device), [*tensor.shape]
-            row["bytes"] = tensor.numel() * tensor.element_size()
-            row["dtype"] = str(tensor.dtype).removeprefix("torch.")
-        else:
-            row.update({"class": type(tensor).__name__, "kind": "module", "device": "", "shape": [], "dtype": ""})
-            row["bytes"] = 0
-    except Exception:  # not made yet (lazy modules), or of a layout without sizes
-        return None
-    return row
+        return tensor.numel() * tensor.element_size() >= 0  # type: ignore[no-any-return]
+    except Exception:
+        return False
+
+
+def _row(node: objects.Node, value: object) -> Row:
+    row: Row = {"depth": node.depth, "name": node.short_name, "reached": not node.detached}
+    if not isinstance(value, torch.Tensor):
+        cls = type(value).__name__
+        return {**row, "class": cls, "kind": "module", "device": "", "shape": [], "dtype": "", "bytes": 0}
+    size, dtype = value.numel() * value.element_size(), str(value.dtype).removeprefix("torch.")
+    row |= {"class": "", "kind": node.kind, "device": str(value.device), "shape": [*value.shape]}
+    return {**row, "dtype": dtype, "bytes": size}
 
 
 def _name(root: Any, frames: list[types.FrameType]) -> str:
