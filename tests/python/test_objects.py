@@ -216,3 +216,18 @@ def test_the_program_is_not_run():
     walk.add(row, "row")
     walk.run()
     assert [node.name for node in walk.tensors] == ["row[0]", "row[1]"]
+
+
+def test_a_models_tree_has_only_tensors_with_a_size():
+    import torch
+    from locus.watch import models
+
+    class Net(torch.nn.Sequential):
+        pass
+
+    net = Net(torch.nn.Linear(2, 2), torch.nn.LazyLinear(2))
+    net.seed, net.notes = torch.Generator(), {"text": "no tensor"}
+    known = models.Models()
+    known.at_move(net, "cpu")
+    (model,) = known.rows()
+    assert [row["name"] for row in model["rows"]] == ["Net", "[0]", "weight", "bias"]

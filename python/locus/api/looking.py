@@ -67,7 +67,7 @@ class Tree:
         return "\n".join([line.rstrip() for line in lines] + [self.summary()])
 
 
-def where(thing: Any, *, show: bool = True) -> Tree:
+def where(thing: object, *, show: bool = True) -> Tree:
     """Shows where the tensors of a model, an optimizer, a batch or any object are, as a tree; also returns it.
 
     Marks what a module's `.to()` does not reach: tensors in plain attributes, and modules in plain lists and dicts.
@@ -113,8 +113,8 @@ def _vouch_for_callers() -> None:
 
 
 def _row(node: objects.Node) -> Row:
-    value: Any = node.value
-    if not values.is_tensor(value):
+    value = node.value
+    if not isinstance(value, torch.Tensor):
         cls = type(value).__name__
         label = cls if node.parent is None else f"{node.short_name}: {cls}"
         return Row(node.depth, label, "", [], "", "", not node.detached, "")

@@ -78,7 +78,7 @@ class Placement:
         return "\n".join([*lines, self.summary()])
 
 
-def place(*things: Any, device: Any = None, show: bool | None = None) -> Any:
+def place(*things: object, device: str | int | torch.device | None = None, show: bool | None = None) -> Any:
     """Moves everything that the given objects reach to a device, and returns what it was given.
 
     Models with plain attributes and lists of layers, optimizers with their state, loss functions, nested batches,
@@ -115,7 +115,7 @@ def last_placement() -> Placement | None:
     return getattr(_last, "placement", None)
 
 
-def _arguments(things: tuple[Any, ...], device: Any) -> tuple[tuple[Any, ...], torch.device]:
+def _arguments(things: tuple[object, ...], device: object) -> tuple[tuple[object, ...], torch.device]:
     if device is None:
         if not things:
             raise UsageError('place() needs objects and a device, such as place(model, optimizer, "cuda:0").')
@@ -143,16 +143,11 @@ def _arguments(things: tuple[Any, ...], device: Any) -> tuple[tuple[Any, ...], t
     return things, target
 
 
-def _labels(things: tuple[Any, ...]) -> list[str]:
+def _labels(things: tuple[object, ...]) -> list[str]:
     """A name for each argument: its class, with a number where there are several of one."""
     classes = [type(thing).__name__ for thing in things]
-    count = collections.Counter(classes)
-    seen: collections.Counter[str] = collections.Counter()
-    labels = []
-    for name in classes:
-        labels.append(f"{name}#{seen[name] + 1}" if count[name] > 1 else name)
-        seen[name] += 1
-    return labels
+    numbers = [classes[:place].count(name) + 1 for place, name in enumerate(classes)]
+    return [f"{name}#{number}" if classes.count(name) > 1 else name for name, number in zip(classes, numbers)]
 
 
 class _Move:
@@ -166,7 +161,7 @@ class _Move:
         self.skipped: dict[int, int] = {}
         """By the id() of a tensor: how many bytes of its memory, from the start, were not moved."""
 
-    def run(self) -> dict[int, Any]:
+    def run(self) -> dict[int, object]:
         wanted = [held for held in self.graph.tensors if self._is_wanted(held)]
         ids = {id(held.tensor) for held in wanted}
         leaves = [held for held in wanted if held.tensor.is_leaf]

@@ -9,7 +9,7 @@ import collections
 import copy
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -28,13 +28,13 @@ class Held(NamedTuple):
 class Graph:
     """What some objects reach, with what is needed to move it."""
 
-    def __init__(self, roots: list[tuple[str, Any]]):
+    def __init__(self, roots: list[tuple[str, object]]):
         walk = objects.Walk(deep=True, edges=True, bounded=False, enters=lambda value: not _why_left(value))
         for name, value in roots:
             walk.add(value, name)
         walk.run()
         self.entered = [node.value for node in walk.entered]
-        self._held: dict[int, list[tuple[Any, Any]]] = collections.defaultdict(list)
+        self._held: dict[int, list[tuple[object, object]]] = collections.defaultdict(list)
         for holder, key, value in walk.edges:
             self._held[id(holder.value)].append((key, value))
         ways: dict[int, list[objects.Node]] = collections.defaultdict(list)
@@ -45,15 +45,15 @@ class Graph:
         self.left = [(node.name, why) for node in best if (why := _why_left(node.value))]
         """What is not moved, and why."""
         with_gradients = [n.parent for n in walk.tensors if n.kind == "gradient" and n.parent is not None]
-        self.leaves: list[Any] = [node.value for node in with_gradients]
+        self.leaves = [node.value for node in with_gradients if isinstance(node.value, torch.Tensor)]
         """The tensors that have a gradient."""
         self.buffers = {id(node.value) for node in walk.tensors if _table(node) == "_buffers"}
         self.host = {id(tensor) for value in self.entered for tensor in _host_tensors(value)}
         """Tensors that belong on the CPU, such as the count of an optimizer's steps; by id()."""
 
-    def exchange(self, new: dict[int, Any]) -> dict[int, Any]:
-        """Puts `new` (by the id() of the old) wherever the old is held; all that had to be made anew, by old id()."""
-        new = dict(new)
+    def exchange(self, replaced: Mapping[int, object]) -> dict[int, object]:
+        """Puts new ones (by the id() of the old) where the old is held; all that had to be made anew, by old id()."""
+        new = dict(replaced)
         for value in self._fixed_inside_out():
             changed = {key: new[id(inner)] for key, inner in self._held[id(value)] if id(inner) in new}
             if changed:
@@ -65,7 +65,7 @@ class Graph:
                         _put(value, key, new[id(inner)])
         return new
 
-    def _fixed_inside_out(self) -> Iterator[Any]:
+    def _fixed_inside_out(self) -> Iterator[object]:
         """What can't be changed in place, inner ones before those that hold them (there are no cycles among them)."""
         done: set[int] = set()
         for start in self.entered:
@@ -101,11 +101,13 @@ def _why_left(value: object) -> str:
     return ""
 
 
-def _host_tensors(value: Any) -> Iterator[torch.Tensor]:
+def _host_tensors(value: object) -> Iterator[torch.Tensor]:
     """PyTorch counts steps and keeps learning rates on the CPU, unless the optimizer is capturable or fused."""
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
         yield value.batch_sizes
-    for group in value.param_groups if objects.is_optimizer(value) else ():
+    if not isinstance(value, torch.optim.Optimizer):
+        return
+    for group in value.param_groups:
         if group.get("capturable") or group.get("fused"):
             continue
         yield from (v for k, v in group.items() if k != "params" and values.is_tensor(v) and v.dim() == 0)
@@ -113,7 +115,7 @@ def _host_tensors(value: Any) -> Iterator[torch.Tensor]:
         yield from (step for step in steps if values.is_tensor(step))
 
 
-def _is_fixed(value: Any) -> bool:
+def _is_fixed(value: object) -> bool:
     """Whether an object can't be changed in place."""
     if isinstance(value, (tuple, frozenset, types.MethodType)):
         return True
@@ -121,7 +123,7 @@ def _is_fixed(value: Any) -> bool:
     return made_by is not None and bool(made_by.frozen)
 
 
-def _rebuilt(value: Any, new: dict[Any, Any]) -> Any:
+def _rebuilt(value: object, new: dict[object, object]) -> object:
     """A new object with these parts exchanged, for what can't be changed."""
     if isinstance(value, tuple):
         items = [new.get(number, item) for number, item in enumerate(tuple.__iter__(value))]
@@ -132,11 +134,11 @@ def _rebuilt(value: Any, new: dict[Any, Any]) -> Any:
         return types.MethodType(value.__func__, new["__self__"])
     made = copy.copy(value)
     for name, item in new.items():
-        object.__setattr__(made, name, item)
+        object.__setattr__(made, str(name), item)
     return made
 
 
-def _put(value: Any, key: Any, new: Any) -> None:
+def _put(value: Any, key: Any, new: object) -> None:
     """Exchanges one part in place."""
     if isinstance(value, collections.UserDict):
         value = objects.mapping(value)

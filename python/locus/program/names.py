@@ -10,7 +10,7 @@ import gc
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -63,14 +63,14 @@ def _worth(match: Match, expression: str | None) -> tuple[float, ...]:
 class _Root(NamedTuple):
     """Something that a frame has a name for."""
 
-    value: Any
+    value: object
     name: str
     kind: str
     rank: float
     frame: int
 
 
-def find(targets: list[Any], frames: list[types.FrameType], everywhere: list[int] | None = None) -> Names:
+def find(targets: list[object], frames: list[types.FrameType], everywhere: list[int] | None = None) -> Names:
     """Looks for the targets (tensors, generators) among everything that the frames reach.
 
     Those whose numbers are in `everywhere` (None: all) are then looked for among all modules there are, which takes
@@ -99,7 +99,7 @@ def find(targets: list[Any], frames: list[types.FrameType], everywhere: list[int
 class _Sought:
     """What is looked for, and whatever shares its memory."""
 
-    def __init__(self, targets: list[Any]):
+    def __init__(self, targets: list[object]):
         self.targets = targets
         self.by_id: dict[int, list[int]] = collections.defaultdict(list)
         self.by_storage: dict[int, list[int]] = collections.defaultdict(list)
@@ -109,7 +109,7 @@ class _Sought:
             if key:
                 self.by_storage[key].append(number)
 
-    def has(self, value: Any) -> bool:
+    def has(self, value: object) -> bool:
         return id(value) in self.by_id or (bool(self.by_storage) and values.storage_key(value) in self.by_storage)
 
     def matches(self, nodes: list[objects.Node]) -> dict[int, list[Match]]:
@@ -139,7 +139,7 @@ def _roots(frame: types.FrameType, number: int, mine: bool, bound: dict[str, bat
                 yield from _root(name, value, "global", number, 0.2)
 
 
-def _root(name: str, value: Any, kind: str, frame: int, rank: float, is_self: bool = False) -> Iterator[_Root]:
+def _root(name: str, value: object, kind: str, frame: int, rank: float, is_self: bool = False) -> Iterator[_Root]:
     if isinstance(value, types.ModuleType):
         if kind == "global" and places.is_user_file(getattr(value, "__file__", None) or "<frozen module>"):
             for inner, thing in list(vars(value).items()):
@@ -154,7 +154,7 @@ def _root(name: str, value: Any, kind: str, frame: int, rank: float, is_self: bo
     yield _Root(value, called, kind, rank + (not is_module) + 2 * is_self, frame)
 
 
-def _has_method(value: Any, name: str) -> bool:
+def _has_method(value: object, name: str) -> bool:
     return any(name in vars(cls) for cls in type.mro(type(value)))
 
 
@@ -173,11 +173,11 @@ def _walk_from(roots: list[_Root], walk: objects.Walk) -> None:
     walk.run()
 
 
-def _has_modules(value: Any) -> bool:
+def _has_modules(value: object) -> bool:
     return values.is_module(value) or type(value) in (list, tuple, dict)
 
 
-def outermost(*kinds: type) -> list[Any]:
+def outermost(*kinds: type) -> list[object]:
     """All modules (or others of these classes) there are that are not part of another module."""
     known, stack = set(kinds), list(kinds)
     while stack:  # a look-up for each object is quicker than issubclass()

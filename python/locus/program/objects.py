@@ -93,7 +93,7 @@ class Node:
     def short_name(self) -> str:
         """The last step of the way, for a tree."""
         above = self.parent.label if self.kind == "gradient" and self.parent is not None else ""
-        return f"{above}{self.label}".removeprefix(".")
+        return (above + self.label).removeprefix(".")
 
     @property
     def way(self) -> Way:
@@ -139,7 +139,7 @@ class Walk:
     """One walk over what some objects reach: `add` them, `run`, and read `tensors` and `entered`."""
 
     def __init__(
-        self, *, wants: Callable[[Any], bool] | None = None, enters: Callable[[Any], bool] | None = None,
+        self, *, wants: Callable[[object], bool] | None = None, enters: Callable[[object], bool] | None = None,
         tensors: bool = True, gradients: bool = True, deep: bool = False, edges: bool = False, bounded: bool = True,
         max_depth: int = 1 << 30, max_elements: int | None = None, seen: set[int] | None = None,
     ):  # fmt: skip
@@ -234,8 +234,7 @@ class Walk:
     # -- the kinds of objects
 
     def _enter(self, node: Node) -> None:
-        value: Any = node.value
-        cls = type(value)
+        value, cls = node.value, type(node.value)
         if issubclass(cls, torch.nn.Module):
             self._enter_module(node)
         elif issubclass(cls, torch.optim.Optimizer):
@@ -266,7 +265,7 @@ class Walk:
                 self._reach(node, name, _part(name), item, kind)
 
     def _enter_module(self, node: Node) -> None:
-        module: Any = node.value
+        module = node.value
         inside, keyed = values.attributes(module), isinstance(module, _KEYED)
         for table, kind in _TABLES:
             for name, item in list((inside.get(table) or {}).items()):
@@ -337,7 +336,7 @@ def container(value: object) -> str | None:
     return next((name for cls, name in _CONTAINERS if issubclass(type(value), cls)), None)
 
 
-def mapping(value: Any) -> dict[Any, Any]:
+def mapping(value: object) -> dict[object, object]:
     """A dict, or the one that a UserDict has inside."""
     data = values.attributes(value).get("data") if issubclass(type(value), collections.UserDict) else value
     return data if isinstance(data, dict) else {}
@@ -355,7 +354,7 @@ def gradient_of(value: Any) -> torch.Tensor | None:
         return None
 
 
-def _behind(value: Any) -> Iterator[tuple[object, str, object]]:
+def _behind(value: object) -> Iterator[tuple[object, str, object]]:
     """What functions of the program, methods and partial calls carry along."""
     if isinstance(value, types.FunctionType) and places.is_user_file(value.__code__.co_filename):
         for number, (name, cell) in enumerate(zip(value.__code__.co_freevars, value.__closure__ or ())):

@@ -11,7 +11,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
@@ -28,25 +28,26 @@ _LOOKS_AT_MOVES = 4
 _SHARE_OF_TIME = 0.03  # that looking for models may take of a run; those that are known are looked at all the same
 
 Row = dict[str, object]
+Model = TypedDict("Model", {"name": str, "class": str, "rows": list[Row], "more_rows": int})
 
 
 class Models:
     """What is known of the program's models so far."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[weakref.ref[Any], dict[str, Any]]] = []
+        self._seen: list[tuple[weakref.ref[object], Model]] = []
         self._findings = self._moves = 0
         self._stepped = False
         self._began, self._spent = time.perf_counter(), 0.0
 
-    def at_step(self, *_: Any) -> None:
+    def at_step(self, *_: object) -> None:
         """After an optimizer's step; looks once, when the model has just been trained for the first time."""
         if not self._stepped:
             self._stepped = True
             # Before Python 3.13 a frame that is asked for its variables keeps them alive.
             self.look(places.user_frames(places.frames_here()) if sys.version_info >= (3, 13) else [])
 
-    def at_move(self, module: Any, device: str) -> None:
+    def at_move(self, module: object, device: str) -> None:
         """After a module was moved: it may be gone before anything else happens that is worth a look."""
         if self._moves < _LOOKS_AT_MOVES:
             self._moves += 1
@@ -67,7 +68,7 @@ class Models:
             self._guarded(lambda: self._look(_roots(), frames))
         self._spent += time.perf_counter() - began
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Model]:
         """The models for the report, the largest first."""
         models = [model for _, model in self._seen]
         models.sort(key=lambda model: len(model["rows"]) + model["more_rows"], reverse=True)
@@ -81,32 +82,31 @@ class Models:
             interruptions.pass_on(error)
             faults.note("looking at models", error)
 
-    def _look(self, roots: list[Any], frames: list[types.FrameType]) -> None:
+    def _look(self, roots: list[object], frames: list[types.FrameType]) -> None:
         walked: set[int] = set()
         for root in roots:
             if id(root) not in walked:  # else it is part of a model in a way that PyTorch does not see
                 self._keep(root, _name(root, frames), walked)
 
-    def _keep(self, root: Any, name: str, walked: set[int]) -> None:
+    def _keep(self, root: object, name: str, walked: set[int]) -> None:
         known = next((model for ref, model in self._seen if ref() is root), None)
-        name = name or (known or {}).get("name", "")
+        name = name or (known["name"] if known is not None else "")
         before = set(walked)
-        rows = _rows(root, walked)
-        if not rows:
+        tree = _tree(root, name or type(root).__name__, walked)
+        if not tree:
             return
-        rows[0]["name"] = name or rows[0]["name"]
         # What was looked at alone is shown as the part that it is.
         parts = walked - before
         self._seen = [(ref, model) for ref, model in self._seen if ref() is root or id(ref()) not in parts]
-        listed, more = rows[:_MAX_ROWS], rows[_MAX_ROWS:]
-        model = {"name": name, "class": type(root).__name__, "rows": listed, "more_rows": len(more)}
+        rows = [_row(node, node.value) for node in tree[:_MAX_ROWS]]
+        model: Model = {"name": name, "class": type(root).__name__, "rows": rows, "more_rows": len(tree) - len(rows)}
         if known is not None:
             known.update(model)
         elif len(self._seen) < 4 * _MAX_MODELS:
             self._seen.append((weakref.ref(root), model))
 
 
-def _roots() -> list[Any]:
+def _roots() -> list[object]:
     """The modules that are not part of another one, the largest first."""
     roots = [m for m in names.outermost(torch.nn.Module) if not values.attributes(m).get("_is_replica")]
     sizes: dict[int, int] = {}
@@ -121,14 +121,14 @@ def _roots() -> list[Any]:
     return sorted(roots, key=lambda root: sizes[id(root)], reverse=True)
 
 
-def _rows(root: object, walked: set[int]) -> list[Row]:
-    """The rows of a module and of what it holds; none where it holds no tensor."""
+def _tree(root: object, name: str, walked: set[int]) -> list[objects.Node]:
+    """A module and what it holds; nothing where it holds no tensor."""
     walk = objects.Walk(
         wants=_has_size, enters=_is_part, gradients=False, seen=walked, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS
     )
-    walk.add(root, type(root).__name__)
+    walk.add(root, name)
     walk.run()
-    return [_row(node, node.value) for node in walk.tree()]
+    return walk.tree()
 
 
 def _is_part(value: object) -> bool:
@@ -145,16 +145,17 @@ def _has_size(tensor: Any) -> bool:
 
 
 def _row(node: objects.Node, value: object) -> Row:
-    row: Row = {"depth": node.depth, "name": node.short_name, "reached": not node.detached}
-    if not isinstance(value, torch.Tensor):
-        cls = type(value).__name__
-        return {**row, "class": cls, "kind": "module", "device": "", "shape": [], "dtype": "", "bytes": 0}
-    size, dtype = value.numel() * value.element_size(), str(value.dtype).removeprefix("torch.")
-    row |= {"class": "", "kind": node.kind, "device": str(value.device), "shape": [*value.shape]}
-    return {**row, "dtype": dtype, "bytes": size}
+    cls, kind, device, shape, dtype, size = type(value).__name__, "module", "", [], "", 0
+    if isinstance(value, torch.Tensor):
+        cls, kind, device, shape = "", node.kind, str(value.device), [*value.shape]
+        dtype, size = str(value.dtype).removeprefix("torch."), value.numel() * value.element_size()
+    return {
+        "depth": node.depth, "name": node.short_name, "class": cls, "kind": kind, "device": device, "shape": shape,
+        "dtype": dtype, "bytes": size, "reached": not node.detached,
+    }  # fmt: skip
 
 
-def _name(root: Any, frames: list[types.FrameType]) -> str:
+def _name(root: object, frames: list[types.FrameType]) -> str:
     """The name of a model in the program."""
     main = sys.modules.get("__main__")
     scopes = [frame.f_locals for frame in frames] + [vars(main) if main is not None else {}]
