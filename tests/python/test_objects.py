@@ -222,6 +222,8 @@ def test_a_models_tree_has_only_tensors_with_a_size():
     import torch
     from locus.watch import models
 
+    import locus
+
     class Net(torch.nn.Sequential):
         pass
 
@@ -231,3 +233,4 @@ def test_a_models_tree_has_only_tensors_with_a_size():
     known.at_move(net, "cpu")
     (model,) = known.rows()
     assert [row["name"] for row in model["rows"]] == ["Net", "[0]", "weight", "bias"]
+    assert [row.name for row in locus.where(net, show=False).rows] == ["Net", "[0]: Linear", "weight", "bias"]

@@ -77,7 +77,7 @@ def where(thing: object, *, show: bool = True) -> Tree:
         show: print the tree.
     """
     _vouch_for_callers()
-    walk = objects.Walk(deep=True, wants=values.is_tensor, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS)
+    walk = objects.Walk(deep=True, wants=values.has_size, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS)
     walk.add(thing, type(thing).__name__)
     walk.run()
     tree = Tree([_row(node) for node in walk.tree()])

@@ -24,6 +24,14 @@ def is_tensor(value: Any) -> bool:
     return issubclass(type(value), torch.Tensor)
 
 
+def has_size(value: Any) -> bool:
+    """Whether this is a tensor that is made: not one of a lazy module, nor of a layout without sizes."""
+    try:
+        return is_tensor(value) and value.numel() * value.element_size() + len(value.shape) >= 0
+    except Exception:
+        return False
+
+
 def is_module(value: Any) -> bool:
     return issubclass(type(value), torch.nn.Module)
 

@@ -11,7 +11,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import torch
 
@@ -124,8 +124,9 @@ def _roots() -> list[object]:
 def _tree(root: object, name: str, walked: set[int]) -> list[objects.Node]:
     """A module and what it holds; nothing where it holds no tensor."""
     walk = objects.Walk(
-        wants=_has_size, enters=_is_part, gradients=False, seen=walked, max_depth=_MAX_DEPTH, max_elements=_MAX_ELEMENTS
-    )
+        wants=values.has_size, enters=_is_part, gradients=False, seen=walked, max_depth=_MAX_DEPTH,
+        max_elements=_MAX_ELEMENTS,
+    )  # fmt: skip
     walk.add(root, name)
     walk.run()
     return walk.tree()
@@ -134,14 +135,6 @@ def _tree(root: object, name: str, walked: set[int]) -> list[objects.Node]:
 def _is_part(value: object) -> bool:
     """Objects of the program's own are not part of a model's tree."""
     return values.is_module(value) or isinstance(value, (dict, list, tuple))
-
-
-def _has_size(tensor: Any) -> bool:
-    """Not what is not made yet (lazy modules) or of a layout without sizes, nor a generator."""
-    try:
-        return tensor.numel() * tensor.element_size() >= 0  # type: ignore[no-any-return]
-    except Exception:
-        return False
 
 
 def _row(node: objects.Node, value: object) -> Row:
