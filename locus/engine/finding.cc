@@ -43,7 +43,7 @@ void from_json(const Json& json, Step& step) {
 
 void to_json(Json& json, const Step& step) {
   json = Json::object();
-  json["action"] = step.action;
+  json["action"] = to_string(step.action);
   json["op"] = step.op;
   json["device"] = step.device;
   json["explicit"] = step.is_explicit;
@@ -65,6 +65,23 @@ void to_json(Json& json, const Fix& fix) {
   json["note"] = fix.note;
 }
 
+void from_json(const Json& json, Candidate& candidate) {
+  Fields(json, "a candidate")("edit", candidate.edit)("at", candidate.at)("fix", candidate.fix)(
+      "facts", candidate.facts)("distance", candidate.distance)("name", candidate.name)("score", candidate.score);
+}
+
+void to_json(Json& json, const Candidate& candidate) {
+  json = Json::object();
+  json["edit"] = to_string(candidate.edit);
+  json["at"] = candidate.at;
+  json["fix"] = or_null(candidate.fix);
+  Json& facts = json["facts"] = Json::array();
+  for (const Fact fact : candidate.facts) facts.push_back(to_string(fact));
+  json["distance"] = candidate.distance;
+  json["name"] = candidate.name;
+  json["score"] = candidate.score;
+}
+
 void from_json(const Json& json, Owner& owner) {
   Fields(json, "an owner")("name", owner.name)("class", owner.class_name)("path", owner.path)(
       "attribute", owner.attribute)("device", owner.device)("moved_at", owner.moved_at)("moved_to", owner.moved_to)(
@@ -84,7 +101,7 @@ void to_json(Json& json, const Owner& owner) {
 }
 
 std::string nameless(const Operand& operand) {
-  const bool computed = !operand.history.empty() && operand.history.back().action == "computed";
+  const bool computed = !operand.history.empty() && operand.history.back().action == Action::kComputed;
   if (computed && !operand.history.back().op.empty()) return "result of " + operand.history.back().op + "()";
   if (!operand.argument.empty()) return operand.argument;
   return operand.position < 0 ? "operand" : "operand " + std::to_string(operand.position);
@@ -97,14 +114,10 @@ void from_json(const Json& json, Operand& operand) {
       "dtype", operand.dtype)("zero_dim", operand.zero_dim)("written", operand.written)(
       "requires_grad", operand.requires_grad)("is_leaf", operand.is_leaf)("odd", operand.odd)(
       "culprit", operand.culprit)("rule", operand.rule)("owner", operand.owner)("history", operand.history)(
-      "cause", operand.cause)("made_at", operand.made_at);
+      "candidates", operand.candidates)("made_at", operand.made_at);
   if (const auto made = json.find("made_here"); made != json.end() && made->is_object()) {
     for (const auto& [device, count] : made->items()) operand.made_here.emplace_back(device, count.get<std::int64_t>());
   }
-  const auto edits = json.find("edits");
-  if (edits == json.end() || edits->is_null()) return;
-  const Fields each(*edits, "an object of edits");
-  for (const auto& [kind, edit] : edits->items()) each(kind.c_str(), operand.edits[kind]);
 }
 
 void to_json(Json& json, const Operand& operand) {
@@ -113,7 +126,7 @@ void to_json(Json& json, const Operand& operand) {
   json["position"] = operand.position < 0 ? Json() : Json(operand.position);
   json["expression"] = text_or_null(operand.expression);
   json["name"] = operand.name;
-  json["kind"] = operand.kind;
+  json["kind"] = to_string(operand.kind);
   json["device"] = operand.device;
   json["shape"] = list(operand.shape);
   json["dtype"] = operand.dtype;
@@ -129,7 +142,11 @@ void to_json(Json& json, const Operand& operand) {
 }
 
 void from_json(const Json& json, Culprit& culprit) {
-  Fields(json, "a culprit")("name", culprit.name)("kind", culprit.kind)("device", culprit.device)(
+  const auto kind = json.is_object() ? json.find("kind") : json.end();
+  const bool has_kind = kind != json.end() && *kind != "";
+  const Fields fields(json, "a culprit");
+  if (has_kind) fields("kind", culprit.kind);
+  fields("name", culprit.name)("device", culprit.device)(
       "expected_device", culprit.expected_device)("shape", culprit.shape)("dtype", culprit.dtype)("expression",
                                                                                                   culprit.expression);
 }
@@ -137,7 +154,7 @@ void from_json(const Json& json, Culprit& culprit) {
 void to_json(Json& json, const Culprit& culprit) {
   json = Json::object();
   json["name"] = culprit.name;
-  json["kind"] = culprit.kind;
+  json["kind"] = culprit.kind.has_value() ? to_string(*culprit.kind) : "";
   json["device"] = culprit.device;
   json["expected_device"] = culprit.expected_device;
   json["shape"] = list(culprit.shape);
@@ -166,7 +183,7 @@ void from_json(const Json& json, Finding& finding) {
       "message", finding.message)("op", finding.op)("cause", finding.cause)("culprit", finding.culprit)(
       "uses", finding.uses)("more_uses", finding.more_uses)("operands", finding.operands)("history", finding.history)(
       "why", finding.why)("forward", finding.forward)("in_backward", finding.in_backward)("fixes", finding.fixes)(
-      "count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("ranks", finding.ranks)(
+      "candidates", finding.candidates)("count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("ranks", finding.ranks)(
       "id", finding.id);
 
   const CodeInfo* known = finding.code.empty() ? find_reason(finding.reason) : find_code(finding.code);
@@ -207,6 +224,7 @@ void to_json(Json& json, const Finding& finding) {
   json["forward"] = or_null(finding.forward);
   json["in_backward"] = finding.in_backward;
   json["fixes"] = list(finding.fixes);
+  json["candidates"] = list(finding.candidates);
   json["count"] = finding.count;
   json["first_step"] = finding.first_step;
   json["notes"] = list(finding.notes);

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/finding_log.h"
 
 namespace locus::engine {
 
@@ -58,7 +58,7 @@ std::string call_key(const Finding& finding) {
   if (finding.uses.empty() || !finding.uses.front().library || culprit_label(finding).empty()) return "";
   const Location& at = finding.uses.front().at;
   const auto placed = std::find_if(finding.history.rbegin(), finding.history.rend(),
-                                   [](const Step& step) { return step.action != "computed"; });
+                                   [](const Step& step) { return step.action != Action::kComputed; });
   std::string key = finding.code;
   for (const std::string& part :
        {std::string("call"), at.file, std::to_string(at.line), std::to_string(at.column), std::to_string(at.end_column),

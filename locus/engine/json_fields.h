@@ -64,6 +64,18 @@ void decode_integer(const Json& json, Integer& out) {
 inline void decode(const Json& json, int& out) { decode_integer(json, out); }
 inline void decode(const Json& json, std::int64_t& out) { decode_integer(json, out); }
 
+/// A word of a list that everybody knows.
+template <InVocabulary Enum>
+void decode(const Json& json, Enum& out) {
+  std::string word;
+  decode(json, word);
+  const std::optional<Enum> known = from_word<Enum>(word);
+  if (!known.has_value()) {
+    throw FormatError("", "expected " + std::string(Vocabulary<Enum>::kWhat) + ", got \"" + word + "\"");
+  }
+  out = *known;
+}
+
 template <class T>
   requires std::is_class_v<T>
 void decode(const Json& json, T& out) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::engine {
 

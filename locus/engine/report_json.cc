@@ -4,7 +4,7 @@
 #include <cctype>
 #include <utility>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 #include "locus/engine/json_fields.h"
 #include "locus/engine/utf8.h"
 #include "locus/engine/verdict.h"
@@ -162,10 +162,12 @@ void to_json(Json& json, const Program& program) {
 void from_json(const Json& json, Report& report) {
   const Fields fields(json, "a report");
   fields("version", report.version);
-  if (report.version != kReportVersion) {
-    throw FormatError("version", "expected " + std::to_string(kReportVersion) + ", got " +
-                                     std::to_string(report.version) + "; this report is of another Locus");
+  if (report.version < kOldestReportVersion || report.version > kReportVersion) {
+    throw FormatError("version", "expected " + std::to_string(kOldestReportVersion) + " to " +
+                                     std::to_string(kReportVersion) + ", got " + std::to_string(report.version) +
+                                     "; this report is of another Locus");
   }
+  report.version = kReportVersion;  // what is written again is written as of today
   fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("models", report.models)(
       "program", report.program)("notes", report.notes)("ignored", report.ignored)("not_run", report.not_run)(
       "baseline", report.baseline);

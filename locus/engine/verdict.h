@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::engine {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::report {
 

@@ -34,7 +34,7 @@ std::string label_of(const Operand& operand) {
 
 OperandRow row_of(const Operand& operand, const TextOptions& options) {
   std::string type = type_text(operand.dtype, operand.shape);
-  if (type.empty() && operand.kind == "generator") type = operand.kind;
+  if (type.empty() && operand.kind == engine::Kind::kGenerator) type = to_string(operand.kind);
   return {label_of(operand), shorten(type, kMaxType), shorten(clean(operand.device), kMaxDevice),
           history_text(operand.history, operand.culprit, options.directory), operand.culprit};
 }
@@ -54,7 +54,7 @@ std::vector<OperandRow> rows_of(const Finding& finding, const TextOptions& optio
   if (chosen.empty() && !(culprit.name.empty() && culprit.expression.empty())) {
     alone.expression = culprit.expression;
     alone.name = culprit.name;
-    alone.kind = culprit.kind;
+    alone.kind = culprit.kind.value_or(engine::Kind::kTemporary);
     alone.device = culprit.device;
     alone.shape = culprit.shape;
     alone.dtype = culprit.dtype;

@@ -35,16 +35,16 @@ std::string by_call(std::string_view verb, const Step& step) {
 
 std::string step_words(const Step& step) {
   std::string words;
-  if (step.action == "moved") {
+  if (step.action == engine::Action::kMoved) {
     words = "moved by " + move_call(step);
-  } else if (step.action == "created") {
+  } else if (step.action == engine::Action::kCreated) {
     words = by_call(step.is_explicit ? "created on " + step.device : "created", step);
-  } else if (step.action == "received") {
+  } else if (step.action == engine::Action::kReceived) {
     words = step.op.empty() ? "received" : "received from " + step.op;
-  } else if (step.action == "foreign") {
+  } else if (step.action == engine::Action::kForeign) {
     words = "memory from outside PyTorch" + (step.op.empty() ? "" : " (" + step.op + ")");
   } else {
-    words = by_call(step.action, step);
+    words = by_call(to_string(step.action), step);
   }
   return words;
 }
@@ -104,15 +104,15 @@ std::string history_text(const std::vector<Step>& history, bool suspect, std::st
   const Step& last = history.back();
   std::string words = step_text(last, directory);
   const Step* placed = &last;
-  if (last.action == "computed") {
+  if (last.action == engine::Action::kComputed) {
     // What put it where it is happened earlier.
     const auto earlier =
-        std::find_if(history.rbegin(), history.rend(), [](const Step& step) { return step.action != "computed"; });
+        std::find_if(history.rbegin(), history.rend(), [](const Step& step) { return step.action != engine::Action::kComputed; });
     placed = earlier == history.rend() ? nullptr : &*earlier;
     if (placed != nullptr) words += " from a tensor " + step_text(*placed, directory);
   }
   const bool moved =
-      std::any_of(history.begin(), history.end(), [](const Step& step) { return step.action == "moved"; });
+      std::any_of(history.begin(), history.end(), [](const Step& step) { return step.action == engine::Action::kMoved; });
   const bool landed = placed != nullptr && !placed->is_explicit && placed->device == "cpu";
   if (suspect && landed && !moved) words += ", never moved";
   return clean(words);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::report {
 

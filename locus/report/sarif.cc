@@ -301,7 +301,7 @@ class Run {
     };
     for (const engine::Step& step : finding.history) {
       add(step.at, clean(step_words(step)) + (step.device.empty() ? "" : " on " + clean(step.device)), step.device,
-          step.action == "computed" ? "important" : "essential");
+          step.action == engine::Action::kComputed ? "important" : "essential");
     }
     if (!finding.uses.empty()) {
       const engine::Use& use = finding.uses.front();

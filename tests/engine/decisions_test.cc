@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/finding_log.h"
 
 namespace locus::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 #include "locus/engine/utf8.h"
 
 namespace locus::engine {
@@ -41,7 +41,8 @@ TEST(FindingJson, ReadsAnOperandOfACase) {
     "device": "cpu", "shape": [10, 3], "dtype": "float32", "odd": true, "rule": "same", "is_leaf": false,
     "owner": {"name": "model", "class": "Net", "moved_at": {"file": "t.py", "line": 56}, "container": null},
     "history": [{"action": "created", "op": "randn", "device": "cpu", "explicit": true, "at": {"line": 12}}],
-    "edits": {"register_buffer": {"file": "t.py", "line": 12, "old": "a", "new": "b"}, "move_at_use": null}})");
+    "candidates": [{"edit": "register_buffer", "facts": ["sibling_is_moved"],
+                    "fix": {"file": "t.py", "line": 12, "old": "a", "new": "b"}}]})");
   EXPECT_EQ(operand.argument, "other");
   EXPECT_EQ(operand.position, 1);
   EXPECT_EQ(operand.expression, "");
@@ -53,7 +54,10 @@ TEST(FindingJson, ReadsAnOperandOfACase) {
   ASSERT_EQ(operand.history.size(), 1u);
   EXPECT_TRUE(operand.history[0].is_explicit);
   EXPECT_EQ(operand.history[0].at.line, 12);
-  EXPECT_EQ(operand.edits.at("register_buffer").new_text, "b");
+  ASSERT_EQ(operand.candidates.size(), 1u);
+  EXPECT_EQ(operand.candidates[0].edit, EditKind::kRegisterBuffer);
+  EXPECT_EQ(operand.candidates[0].fix->new_text, "b");
+  EXPECT_EQ(operand.candidates[0].facts, std::vector{Fact::kSiblingIsMoved});
 }
 
 TEST(FindingJson, TakesCodeAndSeverityFromTheReason) {
@@ -72,10 +76,10 @@ TEST(FindingJson, NamesWhatIsWrongAndWhere) {
   EXPECT_EQ(error_of<Report>(R"({"memory": {"cuda:0": {"by_line": [3]}}})"),
             "memory.cuda:0.by_line[0]: expected a line's memory, got number");
   EXPECT_EQ(error_of<Report>(R"({"memory": 3})"), "memory: expected an object of devices, got number");
-  EXPECT_EQ(error_of<Report>(R"({"version": 2})"), "version: expected 1, got 2; this report is of another Locus");
+  EXPECT_EQ(error_of<Report>(R"({"version": 3})"), "version: expected 1 to 2, got 3; this report is of another Locus");
   EXPECT_EQ(error_of<Finding>(R"({"severity": "fatal"})"), "severity: expected error or warning, got fatal");
   EXPECT_EQ(error_of<Finding>(R"({"in_backward": 1})"), "in_backward: expected true or false, got number");
-  EXPECT_EQ(error_of<Operand>(R"({"edits": {"move": {"line": []}}})"), "move.line: expected a number, got array");
+  EXPECT_EQ(error_of<Operand>(R"({"candidates": [{"fix": {"line": []}}]})"), "candidates[0].fix.line: expected a number, got array");
   EXPECT_EQ(error_of<Report>("{\"findings\": [\n  oops]}").substr(0, 31), "parse error at line 2, column 3");
   EXPECT_NE(error_of<Report>(""), "no error");
 }
@@ -105,10 +109,16 @@ TEST(FindingJson, ReadsWhatPythonWrites) {
   EXPECT_EQ(read<Location>("{\"file\": \"caf\xe9.py\"}").file, "caf\uFFFD.py");
 }
 
-TEST(FindingJson, LeavesEditsOutOfWhatItWrites) {
+TEST(FindingJson, LeavesAnOperandsCandidatesOutOfWhatItWrites) {
   Operand operand;
-  operand.edits["move_at_use"].line = 3;
-  EXPECT_FALSE(Json(operand).contains("edits"));
+  operand.candidates.emplace_back();
+  EXPECT_FALSE(Json(operand).contains("candidates"));
+}
+
+TEST(FindingJson, RefusesWordsThatAreInNoList) {
+  EXPECT_THROW(read<Step>(R"({"action": "teleported"})"), FormatError);
+  EXPECT_THROW(read<Operand>(R"({"kind": "odd"})"), FormatError);
+  EXPECT_THROW(read<Finding>(R"({"candidates": [{"facts": ["because"]}]})"), FormatError);
 }
 
 TEST(FindingJson, WritesUnknownColumnsAsNull) {

@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/finding_log.h"
 
 namespace locus::engine {
 namespace {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "locus/engine/finding_log.h"
 #include "locus/engine/utf8.h"
 #include "locus/report/json.h"
 #include "locus/report/screen.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::report {
 
@@ -76,10 +76,25 @@ class Source {
   }
   std::optional<engine::Location> maybe_place() { return coin() ? std::optional(place()) : std::nullopt; }
 
+  template <class Enum>
+  Enum word() {
+    return static_cast<Enum>(below(engine::kCount<Enum>));
+  }
+
+  engine::Candidate candidate() {
+    engine::Candidate candidate;
+    candidate.edit = word<engine::EditKind>();
+    candidate.at = place();
+    if (coin()) candidate.fix = engine::Fix{text(), number(), text(), text(), coin(), text()};
+    for (std::size_t n = below(4); n > 0; --n) candidate.facts.push_back(word<engine::Fact>());
+    candidate.distance = number();
+    candidate.name = text();
+    return candidate;
+  }
+
   std::vector<engine::Step> history() {
-    static const char* const kActions[] = {"created", "moved", "loaded", "received", "computed", "foreign", "", "odd"};
     std::vector<engine::Step> steps(below(4));
-    for (auto& step : steps) step = {kActions[below(std::size(kActions))], text(), text(), coin(), place()};
+    for (auto& step : steps) step = {word<engine::Action>(), text(), text(), coin(), place()};
     return steps;
   }
 
@@ -89,6 +104,7 @@ class Source {
     operand.position = number();
     operand.expression = text();
     operand.name = text();
+    operand.kind = word<engine::Kind>();
     operand.device = text();
     for (std::size_t n = below(12); n > 0; --n) operand.shape.push_back(big());
     operand.dtype = text();
@@ -107,6 +123,8 @@ class Source {
     finding.op = text();
     finding.cause = place();
     finding.culprit.name = text();
+    if (coin()) finding.culprit.kind = word<engine::Kind>();
+    for (std::size_t n = below(3); n > 0; --n) finding.candidates.push_back(candidate());
     finding.culprit.device = text();
     for (std::size_t n = below(5); n > 0; --n) {
       finding.uses.push_back({place(), text(), big(), big(), maybe_place(), maybe_place()});

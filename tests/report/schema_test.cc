@@ -18,10 +18,14 @@ engine::Report full_report() {
   finding.reason = "plain-attribute";
   finding.cause = at;
   finding.uses.push_back({at, "add", 1, 0, at, at});
-  finding.history.push_back({"created", "randn", "cpu", false, at});
+  finding.history.push_back({engine::Action::kCreated, "randn", "cpu", false, at});
   finding.forward = at;
   finding.fixes.emplace_back().file = "train.py";
   finding.notes.emplace_back("note");
+  engine::Candidate& candidate = finding.candidates.emplace_back();
+  candidate.at = at;
+  candidate.fix = finding.fixes.front();
+  candidate.facts = {engine::Fact::kSiblingIsMoved};
   engine::Operand& operand = finding.operands.emplace_back();
   operand.shape = {1, 2};
   operand.position = 1;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::report {
 

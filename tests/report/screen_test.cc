@@ -104,9 +104,9 @@ TEST(Phrase, WritesTypes) {
   EXPECT_EQ(type_text("", {1}), "");
 }
 
-std::vector<engine::Step> steps(std::initializer_list<const char*> actions) {
+std::vector<engine::Step> steps(std::initializer_list<engine::Action> actions) {
   std::vector<engine::Step> history;
-  for (const char* action : actions) {
+  for (const engine::Action action : actions) {
     engine::Step& step = history.emplace_back();
     step.action = action;
     step.op = "op";
@@ -119,20 +119,20 @@ std::vector<engine::Step> steps(std::initializer_list<const char*> actions) {
 
 TEST(Phrase, TellsHistories) {
   EXPECT_EQ(history_text({}, true, ""), "");
-  EXPECT_EQ(history_text(steps({"created"}), true, ""), "created by op() at t.py:1, never moved");
-  EXPECT_EQ(history_text(steps({"created"}), false, ""), "created by op() at t.py:1");
-  EXPECT_EQ(history_text(steps({"created", "moved", "computed"}), true, ""),
+  EXPECT_EQ(history_text(steps({engine::Action::kCreated}), true, ""), "created by op() at t.py:1, never moved");
+  EXPECT_EQ(history_text(steps({engine::Action::kCreated}), false, ""), "created by op() at t.py:1");
+  EXPECT_EQ(history_text(steps({engine::Action::kCreated, engine::Action::kMoved, engine::Action::kComputed}), true, ""),
             "computed by op() at t.py:3 from a tensor moved by op() at t.py:2");
-  EXPECT_EQ(history_text(steps({"computed"}), true, ""), "computed by op() at t.py:1");
-  EXPECT_EQ(history_text(steps({"foreign"}), false, ""), "memory from outside PyTorch (op) at t.py:1");
-  auto history = steps({"moved"});
+  EXPECT_EQ(history_text(steps({engine::Action::kComputed}), true, ""), "computed by op() at t.py:1");
+  EXPECT_EQ(history_text(steps({engine::Action::kForeign}), false, ""), "memory from outside PyTorch (op) at t.py:1");
+  auto history = steps({engine::Action::kMoved});
   history[0].op = "_to_copy";
   EXPECT_EQ(history_text(history, true, ""), "moved by .to(\"cpu\") at t.py:1");
   history[0].at.text = "y = x.cpu()";
   EXPECT_EQ(history_text(history, true, ""), "moved by .cpu() at t.py:1");
   history[0].at = {};
   EXPECT_EQ(history_text(history, true, ""), "moved by .to(\"cpu\")");
-  history = steps({"created"});
+  history = steps({engine::Action::kCreated});
   history[0].is_explicit = true;
   EXPECT_EQ(history_text(history, true, ""), "created on cpu by op() at t.py:1");
 }

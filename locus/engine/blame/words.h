@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "locus/engine/blame.h"
+#include "locus/engine/blame/blame.h"
 
 namespace locus::engine {
 
 /// "expected all tensors to be on the same device, but add() got cuda:0 and cpu"
 std::string message_of(const Case& broken, Code code, const std::vector<Operand>& operands);
 /// "`cache` is a plain attribute of `model` (Net); model.to("cuda:0") at train.py:56 moves parameters and buffers only"
-std::string why_of(const Case& broken, Code code, const Operand& culprit, const std::string& expected);
+/// `cause_line`: the line that is blamed.
+std::string why_of(const Case& broken, Code code, const Operand& culprit, const std::string& expected, int cause_line);
 
 }  // namespace locus::engine

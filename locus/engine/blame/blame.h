@@ -14,7 +14,7 @@ namespace locus::engine {
 
 /// One broken rule as it happened.
 struct Case {
-  std::string kind;  ///< operator, index, lengths, generator, host-access, fork, read-too-early
+  CaseKind kind = CaseKind::kOperator;
   std::string op, overload, error, device;
   Location use;
   std::optional<Location> library, forward, caught_by;

@@ -1,5 +1,5 @@
 // See blame_words.h.
-#include "locus/engine/blame_words.h"
+#include "locus/engine/blame/words.h"
 
 #include <fmt/format.h>
 
@@ -39,8 +39,8 @@ std::string moved_clause(const Owner& owner) {
 /// Who put it where it is: ", moved by .cpu() at train.py:12,".
 std::string placed_clause(const Operand& o) {
   for (auto step = o.history.rbegin(); step != o.history.rend(); ++step) {
-    if (step->action == "computed" || step->at.line == 0) continue;
-    const bool moved = step->action == "moved";
+    if (step->action == Action::kComputed || step->at.line == 0) continue;
+    const bool moved = step->action == Action::kMoved;
     return fmt::format(", {} by {}{} at {},", moved ? "moved" : "made", step->op, step->op.ends_with(')') ? "" : "()",
                        place(step->at));
   }
@@ -49,7 +49,7 @@ std::string placed_clause(const Operand& o) {
 
 /// "`x` was computed with a layer that was left behind: ", for a value that layers gave.
 std::string computed_clause(const Operand& o) {
-  const bool computed = !o.history.empty() && o.history.back().action == "computed";
+  const bool computed = !o.history.empty() && o.history.back().action == Action::kComputed;
   if (!computed || o.is_leaf || o.expression.empty() || o.name.empty()) return "";
   return fmt::format("`{}` was computed with a layer that was left behind: ", o.expression);
 }
@@ -90,7 +90,7 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
     default:
       break;
   }
-  if (broken.kind == "gradient") {
+  if (broken.kind == CaseKind::kGradient) {
     const auto odd = std::find_if(operands.begin(), operands.end(), [](const Operand& o) { return o.odd; });
     // The start of a backward pass and `.grad =` take a gradient; hooks and custom functions give one.
     std::string who = broken.op + "() gave";
@@ -105,7 +105,7 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
                      devices_list(operands, broken.device));
 }
 
-std::string why_of(const Case& broken, Code code, const Operand& o, const std::string& expected) {
+std::string why_of(const Case& broken, Code code, const Operand& o, const std::string& expected, int cause_line) {
   const std::string name = called(o);
   const std::string origin = made(o);
   const std::string comma_origin = origin.empty() ? "" : ", " + origin + ",";
@@ -121,9 +121,9 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
       if (owner.device == expected) {
         return fmt::format(
             "{} is a {} of {}{}, whose others are on {}: it was made or put there by itself, and not moved", name,
-            o.kind, owner_name, owner_class, expected);
+            to_string(o.kind), owner_name, owner_class, expected);
       }
-      return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, o.kind, owner_name, owner_class,
+      return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, to_string(o.kind), owner_name, owner_class,
                          expected);
     case Code::kPlainContainer:
       return fmt::format("{}{} is in a plain {} of {}{}; {} moves registered modules and parameters only",
@@ -142,13 +142,14 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                          o.device, placed, expected);
     }
     case Code::kToNotAssigned: {
-      const auto edit = o.edits.find("assign_to");
-      const bool by_cuda = edit != o.edits.end() && edit->second.new_text.find(".cuda(") != std::string::npos;
+      const auto edit = std::ranges::find(o.candidates, EditKind::kAssignTo, &Candidate::edit);
+      const bool by_cuda = edit != o.candidates.end() && edit->fix.has_value() &&
+                           edit->fix->new_text.find(".cuda(") != std::string::npos;
       return fmt::format("{}{} gives a moved copy and leaves {} where it was; the result was not kept", name,
                          by_cuda ? ".cuda()" : ".to()", name);
     }
     case Code::kBatchNotMoved:
-      return fmt::format("{} came from the data{} and was not moved to {}", name, o.kind == "batch" ? " loader" : "",
+      return fmt::format("{} came from the data{} and was not moved to {}", name, o.kind == Kind::kBatch ? " loader" : "",
                          expected);
     case Code::kInconsistentSource: {
       std::string counts;
@@ -164,8 +165,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
     case Code::kLossWeight:
       return fmt::format("{} belongs to a loss that was not moved to {}", name, expected);
     case Code::kOptimizerState:
-      if (const Step* made_here = first_known(o); made_here != nullptr && made_here->action == "created" &&
-                                                  o.cause.has_value() && o.cause->line == made_here->at.line) {
+      if (const Step* made_here = first_known(o); made_here != nullptr && made_here->action == Action::kCreated &&
+                                                  cause_line == made_here->at.line) {
         return fmt::format("{}, {}, was made without a device and landed on {}; its parameter is on {}", name, origin,
                            o.device, expected);
       }
@@ -201,7 +202,7 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
           "old bytes",
           name, broken.device);
     case Code::kGradient:
-      if (broken.kind == "gradient") {
+      if (broken.kind == CaseKind::kGradient) {
         return fmt::format("{}{} is on {}; autograd takes a gradient of a tensor on {} from there only", name,
                            placed_clause(o), o.device, expected);
       }

@@ -1,7 +1,7 @@
 // Reads a case, as the bridge writes it. See blame.h.
 #include <optional>
 
-#include "locus/engine/blame.h"
+#include "locus/engine/blame/blame.h"
 #include "locus/engine/json_fields.h"
 
 namespace locus::engine {

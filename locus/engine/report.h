@@ -1,0 +1,197 @@
+// A report: everything that one run brought to light, as data. How it is shown is the business of locus/report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "locus/engine/finding.h"
+
+namespace locus::engine {
+
+/// Copies between devices made by one line.
+struct Transfer {
+  std::string file;
+  int line = 0;
+  std::string from, to;
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+  std::string note;
+  double milliseconds = 0;  ///< on the host's clock, all together; 0: not measured
+  std::string text;         ///< the source line; empty when unknown
+  bool operator==(const Transfer&) const = default;
+};
+
+/// Waits for a device made by one line.
+struct Sync {
+  std::string file;
+  int line = 0;
+  std::string kind;
+  std::int64_t count = 0;
+  double milliseconds = 0;
+  std::string text;  ///< the source line; empty when unknown
+  bool operator==(const Sync&) const = default;
+};
+
+/// Device memory that one line held when the device was fullest.
+struct LineMemory {
+  std::string file;
+  int line = 0;
+  std::int64_t bytes = 0;
+  std::int64_t count = 0;
+  std::string text;  ///< the source line; empty when unknown
+  bool operator==(const LineMemory&) const = default;
+};
+
+/// How full a device was, in the order of its allocations and frees. Each point stands for as many of them as the
+/// others; a long run has larger points, not more.
+struct MemoryTimeline {
+  std::int64_t events = 0;                    ///< allocations and frees, all together
+  std::vector<std::int64_t> low, high, step;  ///< of each point: bytes at least and at most, optimizer steps done
+  bool operator==(const MemoryTimeline&) const = default;
+};
+
+struct DeviceMemory {
+  std::string device;
+  std::int64_t peak = 0;
+  std::vector<LineMemory> by_line;
+  std::int64_t capacity = 0;  ///< of the device; 0: unknown
+  MemoryTimeline timeline;
+  bool operator==(const DeviceMemory&) const = default;
+};
+
+/// One row of a model's tree, parents before children: a module (kind "module") or a tensor.
+struct ModelRow {
+  int depth = 0;
+  std::string name;
+  std::string class_name;  ///< of a module
+  std::string kind;        ///< module, parameter, buffer, plain attribute, …
+  std::string device;      ///< of a tensor
+  std::vector<std::int64_t> shape;
+  std::string dtype;
+  std::int64_t bytes = 0;
+  bool reached = true;  ///< false: the module's .to() passes it by
+  bool operator==(const ModelRow&) const = default;
+};
+
+/// A model of the program, as it was when last seen.
+struct Model {
+  std::string name;
+  std::string class_name;
+  std::vector<ModelRow> rows;
+  std::int64_t more_rows = 0;  ///< further tensors, not listed
+  bool operator==(const Model&) const = default;
+};
+
+/// The run that was checked.
+struct Program {
+  std::string script;
+  std::vector<std::string> argv;
+  int exit = 0;
+  std::int64_t steps = 0;
+  std::int64_t ops = 0;
+  int ranks = 0;  ///< processes that took part as ranks; 0: not distributed
+  double seconds = 0;
+  std::vector<std::string> devices;
+  std::string torch;
+  std::string locus;
+  /// What ended it before its end: a signal ("SIGTERM") or an exception ("ValueError"); empty: nothing.
+  std::string ended_by = {};
+  bool on_device = true;        ///< anything ran on a CUDA device; reports of old do not say
+  std::string incomplete = {};  ///< why the check did not see all that it should have; empty: it did
+  bool allow_empty = false;     ///< a program without a single operator is as it should be
+  bool operator==(const Program&) const = default;
+};
+
+/// A finding that the project has decided to live with.
+struct Ignored {
+  std::string id;  ///< the finding's
+  std::string code;
+  std::string file;
+  int line = 0;
+  std::string by;            ///< who decided: the settings' file, or a comment and its reason
+  std::string kind = {};     ///< comment, settings or options; empty: not known
+  std::string message = {};  ///< the finding's
+  bool operator==(const Ignored&) const = default;
+};
+
+/// Tensor code of the program that never ran, so that nothing is known about it.
+struct NotRun {
+  std::string file;
+  std::string function;  ///< empty: the whole file
+  int line = 0;
+  bool operator==(const NotRun&) const = default;
+};
+
+/// A line of the ledger that costs more (or less) than in the baseline.
+struct Change {
+  std::string kind;  ///< transfer, synchronisation or memory
+  std::string file;
+  int line = 0;
+  std::string what;                  ///< "cpu → cuda:0", "aten::item", "cuda:0"
+  std::int64_t before = 0, now = 0;  ///< times; bytes for memory
+  bool operator==(const Change&) const = default;
+};
+
+/// How a run differs from an earlier one, whose report was kept.
+struct Comparison {
+  std::string file;                  ///< the earlier report's
+  std::vector<std::string> new_ids;  ///< of findings that the earlier run had not
+  std::vector<Ignored> gone;         ///< findings that only the earlier run had
+  std::int64_t known = 0;            ///< findings of both
+  std::vector<Change> more;
+  bool operator==(const Comparison&) const = default;
+  bool is_worse() const { return !new_ids.empty() || !more.empty(); }
+};
+
+/// The version of docs/report.schema.json that is written. Reports of version 1 (without candidates) are still read.
+constexpr int kReportVersion = 2;
+constexpr int kOldestReportVersion = 1;
+
+/// Everything one run brought to light.
+struct Report {
+  int version = kReportVersion;
+  std::vector<Finding> findings;
+  std::vector<Transfer> transfers;
+  std::vector<Sync> syncs;
+  std::vector<DeviceMemory> memory;
+  std::vector<Model> models;
+  Program program;
+  std::vector<std::string> notes;
+  std::vector<Ignored> ignored;
+  std::vector<NotRun> not_run;
+  std::optional<Comparison> baseline;
+  bool operator==(const Report&) const = default;
+};
+
+// Reading and writing, as for findings.
+void from_json(const Json& json, Transfer& transfer);
+void from_json(const Json& json, Sync& sync);
+void from_json(const Json& json, LineMemory& memory);
+void from_json(const Json& json, ModelRow& row);
+void from_json(const Json& json, Model& model);
+void from_json(const Json& json, Program& program);
+void from_json(const Json& json, Ignored& ignored);
+void from_json(const Json& json, NotRun& not_run);
+void from_json(const Json& json, Change& change);
+void from_json(const Json& json, Comparison& comparison);
+void from_json(const Json& json, Report& report);
+void to_json(Json& json, const Transfer& transfer);
+void to_json(Json& json, const Sync& sync);
+void to_json(Json& json, const LineMemory& memory);
+void to_json(Json& json, const ModelRow& row);
+void to_json(Json& json, const Model& model);
+void to_json(Json& json, const Program& program);
+void to_json(Json& json, const Ignored& ignored);
+void to_json(Json& json, const NotRun& not_run);
+void to_json(Json& json, const Change& change);
+void to_json(Json& json, const Comparison& comparison);
+void to_json(Json& json, const Report& report);
+
+/// Takes the findings that `report.ignored` names by id out of the report's findings, and completes those entries;
+/// entries that name no finding go.
+void set_ignored_aside(Report& report);
+
+}  // namespace locus::engine
