@@ -1,6 +1,7 @@
 """How good is `locus check`? Percentages and misses, over the wrong programs and over mutants of right ones.
 
     python tests/check/score.py [--every N] [--only wrong|mutants] [--program NAME …] [--no-fixes] [--json FILE]
+                                [--part K/N] [--examples FILE]
 
 A mutant counts where PyTorch would refuse it: it ends with a device error on the simulated machine without the checker.
 """
@@ -45,6 +46,9 @@ class Outcome:
     fixed: bool = False
     """The first edit of each finding, all applied: the program runs to its end without the checker."""
     trouble: str | None = None
+    program: str = ""
+    accepted: tuple[int, ...] = ()
+    findings: tuple[dict, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -130,6 +134,9 @@ def score_wrong(runner: ForkRunner, only: list[str] | None = None, try_fixes: bo
                 verdict,
                 fixed,
                 trouble,
+                path.stem,
+                tuple(mistake.accepted_lines),
+                tuple(f for f in findings if verdict.blamed and verdict.finding is f),
             )
 
 
@@ -163,8 +170,20 @@ def score_mutants(
                 verdict,
                 fixed,
                 trouble,
+                origin.stem,
+                tuple(mutant.accepted_lines),
+                tuple(findings),
             )
     refused.save()
+
+
+def examples(outcomes: list[Outcome]) -> list[dict]:
+    """What tools/fit_blame.py learns from: findings with their candidates, and the lines that are right."""
+    return [
+        {"program": o.program, "accepted": list(o.accepted),
+         "finding": {"reason": f["reason"], "candidates": f["candidates"]}}
+        for o in outcomes for f in o.findings if f["candidates"]
+    ]  # fmt: skip
 
 
 def percentages(outcomes: list[Outcome]) -> str:
@@ -205,7 +224,13 @@ def main() -> int:
     parser.add_argument("--program", nargs="*", help="only these programs, by name")
     parser.add_argument("--no-fixes", action="store_true", help="do not try the suggested edits: much quicker")
     parser.add_argument("--json", metavar="FILE", help="write every outcome to a file too")
+    parser.add_argument("--part", default="1/1", metavar="K/N", help="only the K-th of N parts of the programs")
+    parser.add_argument("--examples", metavar="FILE", help="write findings and right lines for tools/fit_blame.py")
     options = parser.parse_args()
+    part, parts = map(int, options.part.split("/"))
+    if parts > 1:
+        every = sorted({path.stem for path in [*origins(), *programs("wrong")]})
+        options.program = [name for name in options.program or every if every.index(name) % parts == part - 1]
     runner = ForkRunner()
     outcomes: list[Outcome] = []
     if options.only != "mutants":
@@ -217,6 +242,8 @@ def main() -> int:
             made = list(score_mutants(runner, folder, options.every, options.program, not options.no_fixes))
         print(summary("mutants", made))
         outcomes += made
+    if options.examples:
+        Path(options.examples).write_text(json.dumps(examples(outcomes)))
     if options.json:
         rows = [
             dict(

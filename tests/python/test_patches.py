@@ -110,12 +110,12 @@ class FakeProgram:
         text = texts.get(self.path, self.raw).decode()
         self.runs.append(text)
         findings, fails = self.judge(text)
-        return Rerun(None if fails else self.report(findings), 1 if fails else 0, [], "ValueError" if fails else "")
+        return Rerun(None if fails else self.report(findings), 1 if fails else 0, "ValueError" if fails else "")
 
-    def verify(self, findings, offers=(), **limits):
+    def verify(self, findings, **limits):
         from locus.fixing import verifying
 
-        return verifying.verify(self.report(findings), list(offers), self.rerun, **limits)
+        return verifying.verify(self.report(findings), self.rerun, **limits)
 
 
 def left(program, text):

@@ -41,14 +41,15 @@ class Explanation {
   /// What the program's text offers, and the lines that the history knows.
   void gather() {
     std::vector<Candidate>& all = finding_.candidates;
-    if (const Operand* o = culprit()) {
-      all = o->candidates;
-      for (Candidate& each : all) {
-        each.at = completed(each.at);
-        if (each.fix.has_value()) each.facts.push_back(Fact::kHasFix);
-        const bool made = each.edit == EditKind::kFactoryDevice && is_made_by_default(*o);
-        if (made && case_.kind == CaseKind::kGradient) each.facts.push_back(Fact::kGradientMadeHere);
-      }
+    const Operand* o = culprit();
+    all = o != nullptr ? o->candidates : case_.candidates;
+    for (Candidate& each : all) {
+      each.at = completed(each.at);
+      if (each.fix.has_value()) each.facts.push_back(Fact::kHasFix);
+      const bool made = each.edit == EditKind::kFactoryDevice && o != nullptr && is_made_by_default(*o);
+      if (made && case_.kind == CaseKind::kGradient) each.facts.push_back(Fact::kGradientMadeHere);
+    }
+    if (o != nullptr) {
       if (const Location* moved = owners_move(*o)) look_at(EditKind::kLookAtMove, *moved);
       if (o->made_at.has_value()) look_at(EditKind::kLookAtSource, *o->made_at);
       if (const Step* placed = placing_step(*o); placed != nullptr && placed->at.line > 0) {

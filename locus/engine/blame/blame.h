@@ -24,6 +24,7 @@ struct Case {
   bool collating = false;  ///< while a DataLoader makes a batch of samples
   std::string home;        ///< the one device of the module whose code runs; empty where it is on several
   std::vector<Operand> operands;
+  std::vector<Candidate> candidates;  ///< where no operand is known
 };
 
 /// Reads a case as the bridge writes it. Throws FormatError.

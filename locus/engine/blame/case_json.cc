@@ -43,6 +43,9 @@ Case parse_case(std::string_view text) {
   if (const auto operands = json.find("operands"); operands != json.end() && operands->is_array()) {
     for (const Json& operand : *operands) broken.operands.push_back(operand.get<Operand>());
   }
+  if (const auto candidates = json.find("candidates"); candidates != json.end() && candidates->is_array()) {
+    for (const Json& each : *candidates) broken.candidates.push_back(each.get<Candidate>());
+  }
   return broken;
 }
 

@@ -1,36 +1,27 @@
-"""The line to edit, as a person would choose it: where the value that is wrong was lost on its way.
+"""The lines on the way of a value that is wrong, and what the program's text says about devices around each of them.
 
-A tensor that was never moved has many lines behind it: where it was made, bound, passed on, returned. This chooses by
-what the program's text says about devices around each of them. Where the text says nothing there is no answer here,
-and the history decides (locus/engine/blame.cc).
+A tensor that was never moved has many lines behind it: where it was made, bound, passed on, returned. All of them are
+candidates; the engine ranks them.
 """
 
 from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from locus.blame import nested, siblings
+from locus.blame.candidates import Cause
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, places, source, trails, values
 from locus.program.links import other_bindings
+from locus.vocabulary import Fact
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
 
 
-class Cause(NamedTuple):
-    """A line to edit, and the edit where it is plain."""
-
-    place: places.Location
-    edit: source.Edit | None
-    text: str = ""
-    """The expression there, where it says better what is meant than the tensor's name."""
-
-
-def of_value(
-    facts: dict[str, Any],
+def on_the_way(
     steps: list[histories.Step],
     trail: trails.Trail,
     others: list[list[histories.Step]],
@@ -38,29 +29,81 @@ def of_value(
     users: list[types.FrameType],
     is_batch: bool,
     only_sure: bool,
-) -> Cause | None:
-    """The line on a value's trail where it should have been moved; `only_sure`: no guess, the text must say it."""
+) -> Iterator[tuple[Cause, list[Fact], int]]:
+    """The lines on a value's way where it could have been moved, with what the text says of each and how far it is from
+    the use; `only_sure`: only what the text itself says there."""
     links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
-    link = next((link for link in links if _is_lost_at(link)), None)
-    is_sure = link is not None
-    if link is None and only_sure:
-        return None
-    if link is None:
-        link = next((link for link in links if siblings.moved_nearby(link) and not _is_made_there(link, links)), None)
-    if link is None and is_batch:
-        link = _unpacking(links)
-    if trail.held and not is_sure and any(step.facts["action"] == "received" for step in steps):
+    told: list[list[Fact]] = [_said_at(link) for link in links]
+    if not only_sure:
+        for number, fact in _pointed_at(links, told, steps, trail, is_batch):
+            told[number].append(fact)
+        for cause, fact in _off_the_way(steps, others, links, users):
+            yield cause, [fact], len(links)
+    for number, link in enumerate(links):
+        if told[number] or (number < _PLAIN_LINKS and not _is_container(link)):
+            found = _cause(link, device, users)
+            if link.how == "loop" and not is_batch and found.edit is None:
+                found = _at_edit(found._replace(edit=_first_in_loop(link)))
+            yield found, told[number], number
+
+
+_PLAIN_LINKS = 6
+"""So many links of a way are candidates even where the text says nothing of them."""
+
+
+def _at_edit(cause: Cause) -> Cause:
+    """The cause where its edit is, which for an inserted line is the line before it."""
+    edit = cause.edit
+    if edit is None or edit["line"] == cause.place["line"]:
+        return cause
+    file = source.load(edit["file"])
+    text = file.line(edit["line"]) if file is not None else ""
+    return cause._replace(place=places.location(edit["file"], edit["line"], edit["line"], -1, -1, "", text))
+
+
+def _said_at(link: trails.Link) -> list[Fact]:
+    """What a statement itself says about the value that flows through it."""
+    if link.how in ("loop", "made") or _is_container(link):
+        return []
+    inside = list(ast.walk(link.node))
+    return [fact for fact, holds in _SAID.items() if holds(link, inside)]
+
+
+def _pointed_at(
+    links: list[trails.Link], told: list[list[Fact]], steps: list[histories.Step], trail: trails.Trail, is_batch: bool
+) -> Iterator[tuple[int, Fact]]:
+    """What the links together with the value's history say of one of them."""
+    for number, link in enumerate(links):
+        if siblings.moved_nearby(link) and not _is_made_there(link, links):
+            yield number, "rest_is_moved"
+    pointed: list[tuple[trails.Link | None, Fact]] = []
+    if is_batch:
+        pointed.append((_unpacking(links), "unpacked_here"))
+    if trail.held and not any(told) and any(step.facts["action"] == "received" for step in steps):
         # Computed on the host with what is kept there: it goes over when that is done.
         before = trail.links[: trail.held[0][2]]
-        link = next((each for each in before if each.how == "assign" and each.context.frame is not None), link)
-    if link is None:
-        link = _before_helper(links, steps) or _own_statement(links, steps)
-    if link is None:
-        return _where_gathered(steps) or _after_shared_root(steps, others, links, users)
-    found = _cause(link, device, users)
-    if link.how == "loop" and not is_batch and found.edit is None:
-        return found._replace(edit=_first_in_loop(link))
-    return found
+        link = next((each for each in before if each.how == "assign" and each.context.frame is not None), None)
+        pointed.append((link, "computed_with_held"))
+    pointed.append((_before_helper(links, steps), "helper_knows_no_device"))
+    pointed.append((_own_statement(links, steps), "bound_here"))
+    for link, fact in pointed:
+        number = next((n for n, each in enumerate(links) if each is link), None)
+        if number is not None:
+            yield number, fact
+
+
+def _off_the_way(
+    steps: list[histories.Step],
+    others: list[list[histories.Step]],
+    links: list[trails.Link],
+    users: list[types.FrameType],
+) -> Iterator[tuple[Cause, Fact]]:
+    gathered = _where_gathered(steps)
+    if gathered is not None:
+        yield gathered, "gathered_here"
+    parted = _after_shared_root(steps, others, links, users)
+    if parted is not None:
+        yield parted, "parted_here"
 
 
 def _first_in_loop(link: trails.Link) -> source.Edit | None:
@@ -79,7 +122,7 @@ def _first_in_loop(link: trails.Link) -> source.Edit | None:
 
 def at_use(
     use: Any, node: ast.AST, trail: trails.Trail | None, device: str, users: list[types.FrameType]
-) -> Cause | None:
+) -> tuple[Cause, list[Fact]] | None:
     """The use itself, where the text says that the value is meant to come as it does and to be moved there."""
     file = use.file
     if file is None or use.statement is None:
@@ -95,10 +138,13 @@ def at_use(
     )
     layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
     computed = values.is_module(layer)  # a layer that is meant to be on the host: its result is handed over here
-    if not (host or sample or moved_too or computed or _is_given_moved(file, scope, use.node)):
+    said: list[Fact] = ["host_value_at_use"] if host or sample or moved_too or computed else []
+    if _is_given_moved(file, scope, use.node):
+        said.append("same_call_moved")
+    if not said:
         return None
     words = device_text.write(file, node, device, users)
-    return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
+    return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})")), said
 
 
 def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -> bool:
@@ -120,7 +166,7 @@ def place_of(link: trails.Link) -> places.Location:
 def is_lost_before(trail: trails.Trail, number: int) -> bool:
     """Whether the text says of one of the first links that the value should have been moved there."""
     nearest = [link for link in trail.links[:number] if not _is_owner(link.node)]
-    return any(_is_lost_at(link) or siblings.moved_nearby(link) for link in nearest)
+    return any(_said_at(link) or siblings.moved_nearby(link) for link in nearest)
 
 
 def _is_owner(node: ast.AST) -> bool:
@@ -198,19 +244,6 @@ def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
     return False
 
 
-def _is_lost_at(link: trails.Link) -> bool:
-    """Whether a statement all but says that the value should be moved there."""
-    if link.how in ("loop", "made") or _is_container(link):
-        return False
-    return link.lost or (
-        siblings.moved_in_statement(link)
-        or _is_moved_elsewhere(link)
-        or _is_identity(link)
-        or any(_hands_on(node) or nested.passed_by(node) is not None for node in ast.walk(link.node))
-        or _ignores_device(link)
-    )
-
-
 def _is_moved_elsewhere(link: trails.Link) -> bool:
     """Whether the function binds the same name twice, once moved and here not."""
     if link.how != "assign" or not isinstance(link.node, ast.Call):
@@ -220,7 +253,7 @@ def _is_moved_elsewhere(link: trails.Link) -> bool:
 
 def _is_container(link: trails.Link) -> bool:
     """`losses(boxes.to(device), targets)`: a list or a dict is passed on, which has no .to()."""
-    if link.how != "argument" or link.context.frame is None:
+    if link.how in ("loop", "made") or link.context.frame is None:
         return False
     return isinstance(values.evaluate(link.node, link.context.frame), (list, tuple, dict))
 
@@ -265,6 +298,17 @@ def _ignores_device(link: trails.Link) -> bool:
     element = isinstance(link.target, ast.Subscript) and isinstance(link.node, (ast.Name, ast.Subscript))
     passed_on = unchanged or (element and _root_name(link.node) in parameters)
     return passed_on and any(bindings.is_move(n) or _passes_on(n, scope.name) for n in ast.walk(scope))
+
+
+_SAID: dict[Fact, Callable[[trails.Link, list[ast.AST]], bool]] = {
+    "object_not_moved": lambda link, inside: link.lost,
+    "sibling_is_moved": lambda link, inside: siblings.moved_in_statement(link),
+    "moved_elsewhere": lambda link, inside: _is_moved_elsewhere(link),
+    "name_promises_device": lambda link, inside: _is_identity(link),
+    "handed_on": lambda link, inside: any(map(_hands_on, inside)),
+    "nested_goes_by": lambda link, inside: any(nested.passed_by(node) is not None for node in inside),
+    "device_argument_unused": lambda link, inside: _ignores_device(link),
+}
 
 
 def _passes_on(node: ast.AST, name: str) -> bool:

@@ -15,9 +15,16 @@ import torch
 
 from locus import faults
 from locus.blame import causes, givers, left_layers, left_modules, movers, operands, owners, prefetchers
-from locus.fixing import caches, edits
+from locus.blame.candidates import Candidates, Cause
+from locus.fixing import caches, edits, rewriting
 from locus.program import expressions, histories, names, places, source, trails, values
+from locus.vocabulary import Fact
 
+_FOLLOWED = (
+    "temporary", "variable", "closure", "global", "batch", "plain-attribute", "object-attribute", "cached",
+    "function-context",
+)  # fmt: skip
+"""Kinds of operands whose way through the program's text is followed."""
 _COLLATE = os.path.join("data", "_utils", "collate.py")
 
 
@@ -151,7 +158,7 @@ class _Case:
             if ways[number] is not None and not any(step["action"] != "computed" for step in facts["history"]):
                 self.attempt("made", self.add_made, facts, ways[number])
         for number in range(len(tensors)):
-            self.attempt("cause", self.find_cause, number, use, nodes[number], ways[number], matched, histories_of)
+            self.attempt("cause", self.gather, number, use, nodes[number], ways[number], matched, histories_of)
         if self.given is not None:
             self.attempt("given", self.add_given, self.given, matched, histories_of)
         del tensors, named, ways
@@ -209,7 +216,7 @@ class _Case:
         steps.append(known)
         self.edit(number, use, [*[None] * number, link.node], found, match, known)
         way = self.follow(link.node, link.context.frame, facts["device"])
-        self.find_cause(number, use, link.node, way, matched, steps)
+        self.gather(number, use, link.node, way, matched, steps)
 
     def add_made(self, facts: dict[str, Any], way: trails.Trail) -> None:
         """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
@@ -242,97 +249,113 @@ class _Case:
             return None if causes.is_lost_before(way, number) else held
         return expressions.stem(node, frame, facts["device"]) if facts["odd"] else None
 
-    def find_cause(
+    def gather(
         self, number: int, use: expressions.Use | None, node: ast.AST | None, way: trails.Trail | None,
         matched: list[names.Match | None], steps: list[list[Any]],
     ) -> None:  # fmt: skip
-        """The line to edit, where the text of the program says it."""
+        """Every line that could be edited for an operand, with what speaks for it."""
         facts, match = self.case["operands"][number], matched[number]
         others = [n for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
         device = self.other_device(number, others)
-        found: causes.Cause | None = None
+        found = Candidates()
+        self.attempt("candidates", self.gather_at_case, found, facts, number, use, node, way, device, steps)
+        if self.case["kind"] in ("operator", "index") and not self.case["collating"] and device.startswith("cuda"):
+            self.attempt("candidates", self.gather_by_kind, found, facts, match, way, device, steps[number])
+            if facts["kind"] in _FOLLOWED and not self.case["in_backward"]:
+                self.attempt("candidates", self.gather_on_the_way, found, number, use, node, way, match, device, steps)
+        for kind, edit in facts.pop("edits").items():
+            found.add(kind, Cause(places.edit_location(edit), edit))
+        facts["candidates"] = found.as_list()
+
+    def gather_at_case(
+        self, found: Candidates, facts: dict[str, Any], number: int, use: expressions.Use | None, node: ast.AST | None,
+        way: trails.Trail | None, device: str, steps: list[list[Any]],
+    ) -> None:  # fmt: skip
+        """What follows from the kind of case: a generator, a table that is indexed, samples, a comparison."""
+        made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
+        factory = facts["edits"].get("factory_device")
         if facts["kind"] == "generator" and way is not None:
-            found = givers.of_generator(way, device, self.users)
-            if found is not None:
-                facts["cause"] = found.place
-                if found.edit is not None:
-                    facts["edits"].setdefault("generator_device", found.edit)
-            return
-        if self.case["kind"] not in ("operator", "index"):
-            return
-        if self.case["kind"] == "index" and facts["position"] == 0 and facts["device"] == "cpu" and use is not None:
-            made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
-            if made is not None and "factory_device" in facts["edits"] and expressions.meets(use, device):
-                facts["cause"], facts["edits"]["at_cause"] = made.facts["at"], facts["edits"]["factory_device"]
-                return
-        if self.case["collating"]:
-            found = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
-            if found is not None:
-                facts["cause"], facts["name"] = found.place, found.text or facts["name"]
-                if found.edit is not None:
-                    facts["edits"]["move_at_use"] = found.edit
-            return
-        if not device.startswith("cuda"):
-            if self.case["op"] == "equal" and isinstance(node, ast.Name) and way is not None and way.links:
-                if isinstance(way.links[0].statement, ast.Assign):
-                    facts["cause"] = causes.place_of(way.links[0])
-            return
+            generator = givers.of_generator(way, device, self.users)
+            if generator is not None:
+                found.add("generator_device", generator)
+        elif self.case["kind"] == "index" and facts["position"] == 0 and facts["device"] == "cpu" and use is not None:
+            if made is not None and factory is not None and expressions.meets(use, device):
+                found.add("factory_device", Cause(places.edit_location(factory), factory), ["table_serves_device"])
+        elif self.case["collating"]:
+            sample = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
+            if sample is not None:
+                found.add("move_sample", sample, ["given_by_dataset"])
+        elif self.case["op"] == "equal" and not device.startswith("cuda") and way is not None and way.links:
+            link = way.links[0]
+            if isinstance(node, ast.Name) and isinstance(link.statement, ast.Assign):
+                edit = rewriting.append_call(link.context.file, link.node, ".cpu()")
+                found.add("move_on_the_way", Cause(causes.place_of(link), edit), ["compared_on_host"])
+
+    def gather_by_kind(
+        self, found: Candidates, facts: dict[str, Any], match: names.Match | None, way: trails.Trail | None,
+        device: str, steps: list[Any],
+    ) -> None:  # fmt: skip
+        """What follows from what the operand is: an optimizer's state, a module's parameter, a saved tensor."""
+        made = next((step for step in steps if step.facts["action"] == "created"), None)
+        factory = facts["edits"].get("factory_device")
         if facts["kind"] == "optimizer-state":
-            found = givers.of_state(facts["name"], self.users)
-            made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
-            if found is None and made is not None and givers.is_made_anew(made) and "factory_device" in facts["edits"]:
-                facts["cause"], facts["edits"]["at_cause"] = made.facts["at"], facts["edits"]["factory_device"]
-            if found is not None:
-                facts["cause"] = found.place
-                if found.edit is not None:
-                    facts["edits"]["assign_to"] = found.edit
-            return
-        if facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
-            found = left_modules.of_module(match, facts, device, self.users)
+            state = givers.of_state(facts["name"], self.users)
+            if state is not None:
+                found.add("assign_to" if state.edit is not None else "move_on_the_way", state, ["state_not_kept"])
+            elif made is not None and givers.is_made_anew(made) and factory is not None:
+                found.add("factory_device", Cause(places.edit_location(factory), factory), ["made_anew"])
+        elif facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
+            left_modules.gather(found, match, facts, device, self.users)
         elif facts["kind"] in ("parameter", "buffer") and facts["device"].startswith("cuda"):
-            found = left_modules.of_wrong_card(steps[number], device, self.users)
+            placed = left_modules.of_wrong_card(steps, device, self.users)
+            if placed is not None:
+                found.add("put_on_card", placed, ["put_on_wrong_card"])
         elif self.case["in_backward"]:
-            found = givers.of_unpacked(facts["history"], device, self.users)
-        elif facts["kind"] in ("plain-container", "gradient"):
+            hook = givers.of_unpacked(facts["history"], device, self.users)
+            if hook is not None:
+                found.add("move_unpacked", hook, ["unpack_hook"])
+
+    def gather_on_the_way(
+        self, found: Candidates, number: int, use: expressions.Use | None, node: ast.AST | None,
+        way: trails.Trail | None, match: names.Match | None, device: str, steps: list[list[Any]],
+    ) -> None:  # fmt: skip
+        """What follows from the way that the value took through the program."""
+        facts = self.case["operands"][number]
+        on_host = facts["device"] == "cpu"
+        if way is None and match is not None and match.frame < len(self.frames) and match.way.holder is None:
+            way = self.follow(ast.parse(match.name, mode="eval").body, self.frames[match.frame], facts["device"])
+        if way is not None and way.leaders:
+            _, node, context = way.leaders[0]
+            way = trails.Trail(self.users, facts["device"])
+            way.follow_in(node, context)
+        dropped = (givers.of_dropped(way) or movers.of_dropped(way)) if way is not None and on_host else None
+        if dropped is not None:
+            found.add("assign_to", Cause(places.edit_location(dropped[1]), dropped[1], dropped[0]))
+        batch = givers.of_batch(steps[number], device, self.users)
+        if batch is not None:
+            found.add("move_on_the_way", batch, ["made_with_rest"])
+        received = prefetchers.of_received(facts["name"], steps[number], self.users)
+        if received is not None:
+            found.add("move_on_the_way", received, ["left_by_prefetcher"])
+        if way is not None and way.owners and on_host:
+            forgotten = movers.of_forgotten(*way.owners[0], device)
+            if forgotten is not None:
+                found.add("move_forgotten", forgotten, ["owner_moves_others"])
+        if use is not None and node is not None:
+            at_use = causes.at_use(use, node, way, device, self.users)
+            if at_use is not None:
+                found.add("move_at_use", *at_use)
+        if way is None:
             return
-        else:
-            if way is None and match is not None and match.frame < len(self.frames) and match.way.holder is None:
-                way = self.follow(ast.parse(match.name, mode="eval").body, self.frames[match.frame], facts["device"])
-            if way is not None and way.leaders:
-                _, node, context = way.leaders[0]
-                way = trails.Trail(self.users, facts["device"])
-                way.follow_in(node, context)
-            dropped = None
-            if way is not None and facts["device"] == "cpu":
-                dropped = givers.of_dropped(way) or movers.of_dropped(way)
-            if dropped is not None:
-                facts["name"], facts["edits"]["assign_to"] = dropped[0] or facts["name"], dropped[1]
-                return
-            found = givers.of_batch(steps[number], device, self.users)
-            found = found or prefetchers.of_received(facts["name"], steps[number], self.users)
-            if found is None and way is not None and way.owners and facts["device"] == "cpu":
-                found = movers.of_forgotten(*way.owners[0], device)
-            if found is None and use is not None and node is not None:
-                found = causes.at_use(use, node, way, device, self.users)
-            if way is not None and found is None and not operands.is_handed_over(facts, node):
-                sure = facts["device"] != "cpu"
-                found = causes.of_value(
-                    facts,
-                    steps[number],
-                    way,
-                    [steps[n] for n in others],
-                    device,
-                    self.users,
-                    facts["kind"] == "batch",
-                    sure,
-                )
-        if found is not None:
-            facts["cause"] = found.place
-            if found.edit is not None:
-                facts["edits"]["at_cause"] = found.edit
-                if way is not None and histories.is_loaded_to_host(steps[number]):
-                    if causes.is_lost_before(way, len(way.links)):
-                        facts["edits"]["map_location"] = found.edit  # the host is meant; the move after it is missing
+        others = [steps[n] for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
+        always: list[Fact] = ["host_on_purpose"] if operands.is_handed_over(facts, node) else []
+        if histories.is_loaded_to_host(steps[number]):
+            always.append("host_asked")
+        links = causes.on_the_way(
+            steps[number], way, others, device, self.users, facts["kind"] == "batch", not on_host
+        )
+        for cause, said, distance in links:
+            found.add("move_on_the_way", cause, [*said, *always] if said else [], distance)
 
     def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""

@@ -11,23 +11,32 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from locus.blame.causes import Cause, location_of
+from locus.blame.candidates import Candidates, Cause
+from locus.blame.causes import location_of
 from locus.fixing import device_text, rewriting
 from locus.program import bindings, histories, moments, places, source, values
 
 
-def of_module(match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> Cause | None:
-    """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is."""
+def gather(
+    found: Candidates, match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]
+) -> None:
+    """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is; or
+    where the tensor itself was made, after its module had been moved."""
     holder = match.way.holder
     if holder is None or not values.is_module(holder.module):
-        return None
+        return
     for module in _chain(holder):
         if type(module).__module__.startswith("torch.nn.parallel"):
             continue  # a wrapper: what is in it was made elsewhere
         left = _is_wholly_on(module, facts["device"]) or _is_left_around(module, facts["device"])
         if left or _is_mostly_left(module, facts["device"]):
-            return _construction(module, facts["device"], device, users)
-    return _late_tensor(holder.module, facts)
+            made = _construction(module, facts["device"], device, users)
+            if made is not None:
+                found.add("move_module", made, ["module_left"])
+            break
+    late = _late_tensor(holder.module, facts)
+    if late is not None:
+        found.add("factory_device", late, ["replaced_after_move"])
 
 
 def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:

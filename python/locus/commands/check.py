@@ -99,7 +99,6 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
         return _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier, finish)
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
-    session.offers = [] if arguments.verify else None
     session.allow_empty = arguments.allow_empty
     session.folder = scratch.make()
 

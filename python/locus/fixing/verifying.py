@@ -93,7 +93,6 @@ class Outcome:
 
 def verify(
     report: dict[str, Any],
-    offers: list[dict[str, Any]],
     rerun: Callable[[dict[str, bytes], int], Rerun],
     max_runs: int = MAX_RUNS,
     has_time: Callable[[], bool] = lambda: True,
@@ -101,12 +100,11 @@ def verify(
     """Tries the edits of a report. `rerun` runs the program with other texts, to a number of optimizer steps; so many
     times at most, and as long as there is time."""
     findings = report["findings"]
-    wanted = [*(fix for f in findings for fix in f["fixes"]), *(e for o in offers for e in o["edits"].values())]
-    files = _read_files(wanted)
+    files = _read_files(_wanted(findings))
     changed = [path for path, text in files.items() if not _is_as_known(path, text)]
     for path in changed:
         del files[path]
-    candidates = [Candidate(finding, _edits(finding, offers, files)) for finding in findings]
+    candidates = [Candidate(finding, _edits(finding, files)) for finding in findings]
     search = _Search(report, files, rerun, max_runs, has_time)
     state = search.settle(candidates)
     if state.rerun is not None:
@@ -259,11 +257,11 @@ class _Search:
         for layer in range(1, _MAX_LAYERS):
             troubles = self._troubles(state, tried)
             files = {path: patches.Text(path, state.texts.get(path, file.raw)) for path, file in self.files.items()}
-            more = _read_files([fix for f in troubles for fix in f["fixes"]], known=files)
+            more = _read_files(_wanted(troubles), known=files)
             for path, file in more.items():
                 self.files.setdefault(path, file)
                 files.setdefault(path, file)
-            new = [Candidate(f, _edits(f, state.rerun.offers, files), layer) for f in troubles]
+            new = [Candidate(f, _edits(f, files), layer) for f in troubles]
             if any(c.edit is None for c in new) or self.is_spent():
                 return None
             merged, done = self._merge(new, files)
@@ -342,21 +340,11 @@ def _accept(candidates: list[Candidate]) -> None:
         candidate.verified, candidate.why = True, ""
 
 
-def _edits(finding: dict[str, Any], offers: list[dict[str, Any]], files: dict[str, patches.Text]) -> list[Edit]:
-    """The edits for a finding: the report's own, then whatever else was offered for its culprit where it hurt."""
+def _edits(finding: dict[str, Any], files: dict[str, patches.Text]) -> list[Edit]:
+    """The edits for a finding, in the order of the engine's ranking."""
     found: list[Edit] = []
-    uses = {(use["file"], use["line"]) for use in finding["uses"]}
-    culprit = finding["culprit"]
-    fixes = [{**fix, "kind": ""} for fix in finding["fixes"]]
-    offered = [
-        {**edit, "kind": kind}
-        for offer in offers
-        if (offer["file"], offer["line"]) in uses and culprit["device"] == offer["device"]
-        and (culprit["name"] == offer["name"] or culprit["expression"] == offer["expression"])
-        for kind, edit in offer["edits"].items()
-    ]  # fmt: skip
-    offered.sort(key=lambda edit: _ORDER.index(edit["kind"]) if edit["kind"] in _ORDER else len(_ORDER))
-    for edit in [*fixes, *offered]:
+    offered = [each["fix"] for each in finding["candidates"] if each["fix"] is not None]
+    for edit in [*finding["fixes"], *offered]:
         plain = {
             "file": source.path_of(edit["file"]), "line": edit["line"], "old": edit["old"], "new": edit["new"],
             "note": edit.get("note", ""),
@@ -367,12 +355,10 @@ def _edits(finding: dict[str, Any], offers: list[dict[str, Any]], files: dict[st
     return found
 
 
-# Edits that mend the cause come before those that mend one place where it hurts.
-_ORDER = (
-    "assign_to", "register_buffer", "module_list", "optimizer_state", "map_location", "generator_device", "move_module",
-    "move_weight", "factory_device", "move_batch", "handoff", "cpu_numpy", "cpu_lengths", "synchronize", "move_index",
-    "move_at_use",
-)  # fmt: skip
+def _wanted(findings: list[dict[str, Any]]) -> list[Edit]:
+    """Every edit that the findings know of."""
+    offered = [each["fix"] for f in findings for each in f["candidates"] if each["fix"] is not None]
+    return [*(fix for f in findings for fix in f["fixes"]), *offered]
 
 
 def _is_as_known(path: str, text: patches.Text) -> bool:

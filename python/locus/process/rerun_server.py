@@ -82,15 +82,15 @@ class RerunServer:
         overlay.save(texts, os.path.join(folder, "texts"))
         line = self._ask(json.dumps({"folder": folder, "limit": limit, "seconds": seconds}), seconds + _GRACE)
         if not line:
-            return Rerun(None, 1, [], "the process that runs it again has gone")
+            return Rerun(None, 1, "the process that runs it again has gone")
         answer = json.loads(line)
         result: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):
             result = json.loads(scratch.read(os.path.join(folder, "result")))
         scratch.remove(folder)
         if not result:
-            return Rerun(None, answer["exit"] or 1, [], answer["error"], 0.0 if answer["ended"] else seconds)
-        return Rerun(result["report"], result["exit"], result["offers"], answer["error"] if result["exit"] else "")
+            return Rerun(None, answer["exit"] or 1, answer["error"], 0.0 if answer["ended"] else seconds)
+        return Rerun(result["report"], result["exit"], answer["error"] if result["exit"] else "")
 
     def close(self) -> None:
         """Ends the process, and a run that is under way. Waits for that, but not for ever."""

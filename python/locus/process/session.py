@@ -59,15 +59,6 @@ class Session:
         """Whether another process makes the report, of what this one found too."""
         self._ops_before = 0
 
-    @property
-    def offers(self) -> list[dict[str, Any]] | None:
-        """Every edit that could be made, whether the engine chooses it or not; None: not kept."""
-        return reporter.offers
-
-    @offers.setter
-    def offers(self, kept: list[dict[str, Any]] | None) -> None:
-        reporter.offers = kept
-
     def start(self, ending: Ending | None = None) -> None:
         """Begins to watch. The devices must be simulated already. `ending` hears of what is found."""
         from torch.optim.optimizer import register_optimizer_step_post_hook

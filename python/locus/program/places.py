@@ -183,6 +183,11 @@ def _positions_of(code: types.CodeType) -> list[Any]:
     return known[1]
 
 
+def edit_location(edit: dict[str, Any]) -> Location:
+    """The LOC of an edit; of an inserted line, that of the line before it."""
+    return location(edit["file"], edit["line"], edit["line"], -1, -1, "", edit["old"].partition("\n")[0])
+
+
 def location(
     file: str, line: int, end_line: int, column: int, end_column: int, function: str, text: str | None = None
 ) -> Location:

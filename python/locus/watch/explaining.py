@@ -79,7 +79,10 @@ def describe(said: messages.Said, text: str, frames: list[Any]) -> tuple[bool, d
     case["replica"] = places.in_replica(frames)
     _tell_of_new(case)
     if said.kind == "gradient" and case["operands"]:
-        case["operands"][0]["cause"] = _returned_by(said.parts.get("function", ""), frames)
+        given_back = _returned_by(said.parts.get("function", ""), frames)
+        if given_back is not None:
+            candidate = {"edit": "move_on_the_way", "at": given_back, "fix": None, "facts": ["given_back"]}
+            case["operands"][0].setdefault("candidates", []).append(candidate)
     return True, case
 
 

@@ -56,10 +56,7 @@ def _go_on(bridge: Any, loader: Any, failure: Any, index: Any) -> Any:
     if wanted == handlers.RAISE:
         return failure
     if bridge.policy_state() != reporter.MOVE:
-        case = {**make_case(failure.exc_msg, bridge.steps()), "caught_by": caught_by}
-        reporter.add_case(case)
-        if reporter.offers is not None:
-            reporter.offers += offer_of(case["use"])
+        reporter.add_case({**make_case(failure.exc_msg, bridge.steps()), "caught_by": caught_by})
     in_order = getattr(loader, "_in_order", True)
     if index is None or not in_order or loader._dataset_kind != 0:  # 0: a dataset with indices
         return failure
@@ -81,12 +78,11 @@ def _go_on(bridge: Any, loader: Any, failure: Any, index: Any) -> Any:
         return failure
 
 
-def offer_of(use: dict[str, Any]) -> list[dict[str, Any]]:
-    """An offer (see Session.offers) that leaves the tensor on the CPU, for the main process to move."""
+def _staying(use: dict[str, Any]) -> list[dict[str, Any]]:
+    """The candidate that leaves the tensor on the CPU, for the main process to move."""
     file = source.load(use["file"])
     edit = rewriting.without_cuda(file, use["line"]) if file is not None else None
-    place = {"file": use["file"], "line": use["line"], "name": "", "expression": "", "device": ""}
-    return [{**place, "edits": {"stay_on_cpu": edit}}] if edit is not None else []
+    return [{"edit": "stay_on_cpu", "at": use, "fix": edit}] if edit is not None else []
 
 
 def innermost(traceback: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -111,4 +107,4 @@ def make_case(traceback: str, step: int) -> dict[str, Any]:
     use, library = innermost(traceback)
     return {"kind": "fork", "op": "a worker", "overload": "", "error": _SENTENCE, "use": use, "library": library,
             "stack": [use], "in_backward": False, "forward": None, "step": step, "caught_by": None, "device": "cuda:0",
-            "operands": []}  # fmt: skip
+            "operands": [], "candidates": _staying(use)}  # fmt: skip

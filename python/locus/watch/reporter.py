@@ -25,9 +25,6 @@ RAISE, COLLECT, WARN, MOVE = range(4)
 CLOSED = -1
 """The state of a thread that nobody watches: operators raise as PyTorch's own do."""
 
-offers: list[dict[str, Any]] | None = None
-"""Every edit that could be made, for who wants to try them; None: nobody does."""
-
 at_finding: Any = None
 """Called with the program's own frames at each finding, where somebody wants to look around then."""
 
@@ -37,7 +34,6 @@ at_change: Callable[[], None] | None = None
 _ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
 """What host access raises without a check."""
 
-_MAX_OFFERS = 5_000
 _MAX_WARNED = 20_000
 
 _installed = False
@@ -113,7 +109,6 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
         return True, "", None  # the program means to catch it: no mistake of placement, a question it asks
     if policy == MOVE:
         return False, bridge.blame_device(json.dumps(case)), None
-    offer(case)
     if at_finding is not None:
         try:
             at_finding(places.user_frames(places.frames_here()))
@@ -129,14 +124,6 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
     note_change()
     # The program's filters and its own showwarning() are for its own thread.
     return False, device, functools.partial(_warn_all, told, case["use"]) if told else None
-
-
-def offer(case: dict[str, Any]) -> None:
-    """Keeps the edits of a case, where somebody wants to try them."""
-    if offers is not None and len(offers) < _MAX_OFFERS:
-        place = {"file": case["use"]["file"], "line": case["use"]["line"]}
-        keys = ("name", "expression", "device", "edits")
-        offers.extend({**place, **{key: o[key] for key in keys}} for o in case["operands"] if o.get("edits"))
 
 
 def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:

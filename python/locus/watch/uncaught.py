@@ -94,7 +94,6 @@ def _keep(found: Any) -> None:
     _kept.add(found.line)
     step = _session.bridge.steps()
     if found.is_case:
-        reporter.offer({**found.data, "step": step})
         reporter.add_case({**found.data, "step": step})
     else:
         _session.add_finding({**found.data, "first_step": step})
