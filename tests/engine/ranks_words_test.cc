@@ -27,7 +27,7 @@ Facts facts_of(Seen seen) {
   facts.names = {"a.weight"}, facts.count = 6, facts.device = "cpu", facts.expected = "cuda:1";
   facts.output = "output[1]", facts.wrapper = "DistributedDataParallel", facts.ranks = {0, 1};
   Operand& operand = facts.operands.emplace_back();
-  operand.name = "a.weight", operand.kind = "parameter", operand.device = "cpu";
+  operand.name = "a.weight", operand.kind = Kind::kParameter, operand.device = "cpu";
   return facts;
 }
 

@@ -80,7 +80,8 @@ Told shared_checkpoint(const Facts& facts) {
 
 Told scattered(const Facts& facts) {
   const Pronouns words(facts.names.size());
-  const std::string where = on_device(facts.device), kind = facts.operands.empty() ? "" : facts.operands[0].kind;
+  const std::string where = on_device(facts.device);
+  const std::string_view kind = facts.operands.empty() ? "" : to_string(facts.operands[0].kind);
   return {fmt::format("{} was given {} with {} {}{} on {} and the rest on {}", facts.wrapper, facts.subject,
                       facts.names.size(), kind, words.s(), where, facts.expected),
           fmt::format("{} {} left on {}; the module must be on {} as a whole", listed(facts.names), words.was(), where,
@@ -287,7 +288,7 @@ Finding tell(const Facts& facts) {
     const Operand& odd = facts.operands.front();
     finding.culprit = {odd.name, odd.kind, odd.device, facts.expected, odd.shape, odd.dtype, {}};
   } else if (facts.seen == Seen::kSecondBackward) {
-    finding.culprit.name = facts.subject, finding.culprit.kind = "variable";
+    finding.culprit.name = facts.subject, finding.culprit.kind = Kind::kVariable;
   }
   return finding;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 #include "locus/engine/ranks/seen.h"
 
 namespace locus::engine::ranks {

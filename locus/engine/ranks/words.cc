@@ -163,7 +163,7 @@ Finding missing(const Call& call, std::vector<int> waiting, int rank, const std:
       fmt::format("rank{} {} wait{} at {}; rank {} {}{}", several ? "s" : "", fmt::join(waiting, ", "),
                   several ? "" : "s", at(call.place), rank, why, came),
       call.place, last ? last->place : Location(), call.name);
-  finding.culprit.name = fmt::format("rank {}", rank), finding.culprit.kind = "variable";
+  finding.culprit.name = fmt::format("rank {}", rank), finding.culprit.kind = Kind::kVariable;
   finding.ranks = std::move(waiting);
   return finding;
 }

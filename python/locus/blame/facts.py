@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import types
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -131,7 +132,8 @@ class _Case:
         for number, facts in enumerate(facts_of):
             is_known = values.is_tensor(tensors[number]) or isinstance(tensors[number], torch.Generator)
             if nodes[number] is not None and is_known:
-                ways[number] = self.attempt("trail", self.follow, nodes[number], use.frame, facts["device"])
+                lines = self.attempt("history", histories.lines, tensors[number]) or ()
+                ways[number] = self.attempt("trail", self.follow, nodes[number], use.frame, facts["device"], lines)
                 stem = self.attempt("stem", self.stem, number, nodes[number], use.frame, ways[number])
                 named[number] = tensors[number] if stem is None else stem
         found = self.attempt("names", names.find, named, self.frames, rare) or names.Names()
@@ -228,8 +230,10 @@ class _Case:
         step = {"action": "created", "op": op, "device": facts["device"], "explicit": False, "at": at}
         facts["history"] = [step, *facts["history"]]
 
-    def follow(self, node: ast.AST, frame: types.FrameType, device: str) -> trails.Trail:
-        way = trails.Trail(self.users, device)
+    def follow(
+        self, node: ast.AST, frame: types.FrameType, device: str, lines: Collection[tuple[str, int]] = ()
+    ) -> trails.Trail:
+        way = trails.Trail(self.users, device, lines)
         way.follow(node, frame)
         return way
 

@@ -77,6 +77,12 @@ def history(tensor: Any) -> list[Step]:
     return [_step(origin) for origin in reversed(read(tensor) or [])]
 
 
+def lines(tensor: Any) -> set[tuple[str, int]]:
+    """(file, line) of the steps of a tensor's history."""
+    places_ = [step.facts["at"] for step in history(tensor)]
+    return {(at["file"], at["line"]) for at in places_ if at["line"]}
+
+
 def has_copied(file: str, line: int) -> bool:
     """Whether a line has copied something to a device."""
     ask = getattr(bridge(), "has_copied", None)

@@ -9,9 +9,13 @@ import ast
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from locus.program import bindings, source, values
+from locus.program.flow import Definition, Flow
+
+END = 1 << 30
+"""The line of a place behind all lines of a function."""
 
 
 @dataclass(frozen=True)
@@ -74,20 +78,75 @@ def scopes(context: Context | None) -> Iterator[ast.AST]:
         context = context.caller
 
 
-def last_binding(context: Context, node: ast.Name) -> tuple[ast.stmt, ast.AST, ast.AST, str] | None:
-    """The last statement above a place that gives a name its value: (statement, value, target, how)."""
-    name, line = node.id, min(context.line, getattr(node, "lineno", context.line))
-    own = context.file.statement(node)
-    found: tuple[ast.stmt, ast.AST, ast.AST, str] | None = None
-    for statement in bindings.binders(context.scope, name):
-        inside_loop = isinstance(statement, (ast.For, ast.AsyncFor)) and bindings.holds(statement, line)
-        if statement is own and not inside_loop:
-            continue
-        if statement.lineno >= line and not inside_loop:
-            continue
-        for target, value in bindings.pairs(statement):
-            pair = bindings.component(target, value, name)
-            if pair is not None:
-                how = "loop" if isinstance(statement, (ast.For, ast.AsyncFor)) else "assign"
-                found = (statement, pair[1], pair[0], how)
-    return found
+class Bound(NamedTuple):
+    """A statement that may have given a name its value, as far as the flow of the program tells."""
+
+    statement: ast.stmt
+    value: ast.AST
+    target: ast.AST
+    how: Literal["assign", "loop"]
+
+
+class Sources(NamedTuple):
+    """Where the value of a name may come from at a place, the nearest first."""
+
+    bound: list[Bound]
+    is_parameter: bool
+    """It may be what the function was given."""
+    is_free: bool
+    """It may be bound outside of the function."""
+
+
+_MAX_BOUND = 4
+
+
+def sources(context: Context, node: ast.Name) -> Sources:
+    """The statements whose binding of a name reaches a place; what is overwritten on the way is not among them."""
+    flow = flow_of(context.file, context.scope)
+    if flow is None:
+        return Sources([], node.id in bindings.parameters(context.scope), True)
+    found: list[Bound] = []
+    reaching = _reaching(flow, context, node)
+    for definition in reaching:
+        found += _bound_by(context.file, definition, node.id)
+    kinds = {definition.kind for definition in reaching}
+    return Sources(found[:_MAX_BOUND], "parameter" in kinds, "free" in kinds or not reaching)
+
+
+def flow_of(file: source.Source, scope: ast.AST) -> Flow | None:
+    """The flow of a function, or of the module."""
+    whole = file.once(_flow)
+    try:
+        return whole.of(scope)
+    except KeyError:
+        return None  # a scope of another tree
+
+
+def _flow(file: source.Source) -> Flow:
+    return Flow(file.tree)
+
+
+def _reaching(flow: Flow, context: Context, node: ast.Name) -> tuple[Definition, ...]:
+    if context.file.parent(node) is not None:
+        return flow.reaching(node)
+    # A name that is read where the function is: at a line of it, or at its end where it is running no more.
+    line = context.line if context.line < END else context.frame.f_lineno if context.frame is not None else None
+    around = context.file.statements_at(line) if line is not None else []
+    return flow.reaching_before(around[-1], node.id) if around else flow.reaching_end(node.id)
+
+
+def _bound_by(file: source.Source, definition: Definition, name: str) -> Iterator[Bound]:
+    """The statement of a definition with what it binds; none for a definition that is no value of the program's."""
+    if definition.kind in ("walrus", "match") and definition.value is not None:
+        statement = file.statement(definition.node)
+        if statement is not None:
+            yield Bound(statement, definition.value, definition.target, "assign")
+        return
+    if definition.kind not in ("assign", "annotated", "augmented", "loop", "with", "item"):
+        return
+    node = definition.node
+    statement = node if isinstance(node, ast.stmt) else file.statement(node)
+    for target, value in bindings.pairs(statement) if statement is not None else ():
+        pair = bindings.component(target, value, name)
+        if pair is not None:
+            yield Bound(statement, pair[1], pair[0], "loop" if definition.kind == "loop" else "assign")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import functools
 import types
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from locus.program import batches, bindings, expressions, histories, links, makers, places, source, values
@@ -27,8 +29,10 @@ _VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
 class Trail:
     """The way of one operand, nearest link first."""
 
-    def __init__(self, users: list[types.FrameType], device: str):
+    def __init__(self, users: list[types.FrameType], device: str, lines: Collection[tuple[str, int]] = ()):
         self.users, self.device = users, device
+        self.lines = lines
+        """The lines of the value's history: of several bindings that reach a place, one of these is what happened."""
         self.links: list[Link] = []
         self.held: list[tuple[Any, ast.AST, int]] = []
         """Tensors on the operand's device that objects hold and the value was computed from; how many links before."""
@@ -144,32 +148,43 @@ class Trail:
                         self._add(Link(context, statement, generator.iter, "loop", generator.target))
                     self._resolve(generator.iter, context, depth, self._keys.get(inner))
                     return
-        bound = links.last_binding(context, node)
-        if bound is not None:
-            statement, value, target, how = bound
-            earlier = Context(
-                context.file, context.scope, context.frame, statement.lineno, context.call, context.caller, context.me
-            )
-            method = self._own_method(node, value, context)
-            moved = how != "loop" and method is None and bindings.is_move(value)
-            part = bindings.place_in(target, node.id)
-            part = field if part is None and (how == "assign" or isinstance(field, str)) else part
-            if how == "assign":
-                value, part = links.pick(value, part)
-            self._add(Link(context, statement, value, how, target, moved, name=node.id))
-            if how == "assign" and bindings.is_empty(value):
-                self._resolve_puts(context.file, context.scope, node.id, context, depth, part)
-            if isinstance(statement, ast.AugAssign):
-                self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
-            elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
-                self._resolve(value, earlier, depth, part)
-            return
-        if node.id in bindings.parameters(context.scope):
+        found = links.sources(context, node)
+        for bound in self._that_happened(found.bound, context):
+            self._follow_binding(node, bound, context, depth, field)
+        if found.is_parameter and node.id in bindings.parameters(context.scope):
             self._resolve_parameter(node.id, context, depth)
-            return
-        outer = self._outer(context)
-        if outer is not None:
-            self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), node), outer, depth)
+        elif not found.bound:
+            outer = self._outer(context)
+            if outer is not None:
+                self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), node), outer, depth)
+
+    def _that_happened(self, bound: list[links.Bound], context: Context) -> list[links.Bound]:
+        """Of several statements that may have bound a name, those that the value's history knows, if it knows any."""
+        known = [
+            each for each in bound
+            if any(each.statement.lineno <= line <= (each.statement.end_lineno or 0)
+                   for file, line in self.lines if file == context.file.file)
+        ]  # fmt: skip
+        return known or bound
+
+    def _follow_binding(
+        self, node: ast.Name, bound: links.Bound, context: Context, depth: int, field: int | str | None
+    ) -> None:
+        statement, value, target, how = bound
+        earlier = replace(context, line=statement.lineno)
+        method = self._own_method(node, value, context)
+        moved = how != "loop" and method is None and bindings.is_move(value)
+        part = bindings.place_in(target, node.id)
+        part = field if part is None and (how == "assign" or isinstance(field, str)) else part
+        if how == "assign":
+            value, part = links.pick(value, part)
+        self._add(Link(context, statement, value, how, target, moved, name=node.id))
+        if how == "assign" and bindings.is_empty(value):
+            self._resolve_puts(context.file, context.scope, node.id, context, depth, part)
+        if isinstance(statement, ast.AugAssign):
+            self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
+        elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
+            self._resolve(value, earlier, depth, part)
 
     def _resolve_puts(
         self, file: source.Source, scope: ast.AST, text: str, context: Context, depth: int, part: int | str | None
@@ -201,7 +216,7 @@ class Trail:
         around = context.file.ancestors(context.scope)
         scope = next((a for a in around if isinstance(a, source.Function)), context.file.tree)
         frame = next((f for f in self.users if self._is_run_by(f, context.file, scope)), None)
-        return Context(context.file, scope, frame, 1 << 30)
+        return Context(context.file, scope, frame, links.END)
 
     def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
         if context.call is not None and context.caller is not None:
@@ -347,7 +362,7 @@ class Trail:
         scope = file.function_at(code.co_firstlineno, code.co_name) if file else None
         if scope is None or any(scope is each for each in links.scopes(context)):
             return False
-        inside = Context(file, scope, None, 1 << 30, call, context, me)
+        inside = Context(file, scope, None, links.END, call, context, me)
         if isinstance(scope, ast.Lambda):
             self._resolve(scope.body, inside, depth)
             return True
