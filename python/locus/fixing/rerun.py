@@ -11,8 +11,6 @@ class Rerun(NamedTuple):
     report: dict[str, Any] | None
     """The report as JSON; None where the run did not come to its end."""
     exit: int
-    offers: list[dict[str, Any]]
-    """Every edit that could be made, see Session.offers."""
     error: str
     """The last line that the program wrote to standard error, where it failed."""
     deadline: float = 0.0

@@ -74,9 +74,7 @@ class Verifier:
             return self._server.rerun(texts, min(limit, user_limit or limit), seconds)
 
         try:
-            outcome = verifying.verify(
-                words, session.offers or [], rerun, self._max_runs, lambda: time.monotonic() < end
-            )
+            outcome = verifying.verify(words, rerun, self._max_runs, lambda: time.monotonic() < end)
         except endings.Interrupted:
             endings.say("interrupted; the fixes were not tried to the end")
             return None
@@ -116,7 +114,6 @@ def _run_again(
 
     def finish(end: End) -> NoReturn:
         report = json.loads(session.json(end, finished=False))
-        give({"report": report, "exit": end.exit, "offers": session.offers})
+        give({"report": report, "exit": end.exit})
 
-    session.offers = []
     watched.run_watched(session, target, folder, PATIENCE, finish)
