@@ -87,24 +87,41 @@ class Example:
         return bool(self.right.any()) and not bool(self.right.all())
 
 
-def fit(examples: list[Example], start: torch.Tensor) -> torch.Tensor:
+class Batch:
+    """Examples side by side, filled up to the longest with candidates that can't be chosen."""
+
+    def __init__(self, examples: list[Example]):
+        most = max(len(example.rows) for example in examples)
+        features = examples[0].rows.shape[1]
+        self.rows = torch.zeros(len(examples), most, features, dtype=torch.float64)
+        self.right = torch.zeros(len(examples), most, dtype=torch.bool)
+        self.there = torch.zeros(len(examples), most, dtype=torch.bool)
+        for number, example in enumerate(examples):
+            count = len(example.rows)
+            self.rows[number, :count], self.right[number, :count] = example.rows, example.right
+            self.there[number, :count] = True
+
+    def scores(self, weights: torch.Tensor) -> torch.Tensor:
+        return (self.rows @ weights).masked_fill(~self.there, -torch.inf)
+
+    def correct(self, weights: torch.Tensor) -> int:
+        """How many findings would be blamed on a right line; among equals the first counts, as in the engine."""
+        best = self.scores(weights).argmax(1, keepdim=True)
+        return int(self.right.gather(1, best).sum())
+
+
+def fit(batch: Batch, start: torch.Tensor) -> torch.Tensor:
     """The weights that make the right lines most probable."""
     weights = start.clone().requires_grad_()
-    optimizer = torch.optim.Adam([weights], lr=0.5)
+    optimizer = torch.optim.Adam([weights], lr=0.3)
     for _ in range(_STEPS):
         optimizer.zero_grad()
-        loss = _PULL * (weights - start).square().sum()
-        for example in examples:
-            scores = torch.log_softmax(example.rows @ weights / _TEMPERATURE, 0)
-            loss = loss - torch.logsumexp(scores[example.right], 0) / len(examples)
+        chances = torch.log_softmax(batch.scores(weights) / _TEMPERATURE, 1)
+        loss = -chances.masked_fill(~batch.right, -torch.inf).logsumexp(1).mean()
+        loss = loss + _PULL * (weights - start).square().sum()
         loss.backward()
         optimizer.step()
     return weights.detach()
-
-
-def right(examples: list[Example], weights: torch.Tensor) -> int:
-    """How many findings would be blamed on a right line; among equals the first counts, as in the engine."""
-    return sum(bool(example.right[int(torch.argmax(example.rows @ weights))]) for example in examples)
 
 
 def main() -> int:
@@ -119,17 +136,17 @@ def main() -> int:
     known = [Example(table, row["program"], row["finding"], row["accepted"]) for row in rows]
     telling = [example for example in known if example.is_telling()]
     print(f"{len(known)} findings; no candidate is right in {sum(not bool(e.right.any()) for e in known)}")
-    print(f"weights of today: {right(telling, table.values)} of {len(telling)}")
+    print(f"weights of today: {Batch(telling).correct(table.values)} of {len(telling)}")
     names = sorted({example.program for example in telling})
     random.Random(0).shuffle(names)
     unseen = 0
     for fold in range(_FOLDS):
         left_out = set(names[fold::_FOLDS])
-        fitted = fit([e for e in telling if e.program not in left_out], table.values)
-        unseen += right([e for e in telling if e.program in left_out], fitted)
+        fitted = fit(Batch([e for e in telling if e.program not in left_out]), table.values)
+        unseen += Batch([e for e in telling if e.program in left_out]).correct(fitted)
     print(f"fitted, on programs that were left out: {unseen} of {len(telling)}")
-    fitted = fit(telling, table.values)
-    print(f"fitted, on all: {right(telling, fitted)} of {len(telling)}")
+    fitted = fit(Batch(telling), table.values)
+    print(f"fitted, on all: {Batch(telling).correct(fitted)} of {len(telling)}")
     if options.write:
         WEIGHTS.write_text(table.text(fitted), encoding="utf-8")
     return 0

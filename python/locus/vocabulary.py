@@ -93,7 +93,7 @@ Fact = Literal[
     "bound_here",
     "gathered_here",
     "parted_here",
-    "siblings_under_condition",
+    "fellow_is_moved",
     "made_with_rest",
     "left_by_prefetcher",
     "owner_moves_others",

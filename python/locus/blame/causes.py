@@ -40,11 +40,24 @@ def on_the_way(
         for cause, fact in _off_the_way(steps, others, links, users):
             yield cause, [fact], len(links)
     for number, link in enumerate(links):
+        later = siblings.moved_later(link)
+        if later is not None and device.startswith("cuda"):
+            yield _after_fellow(link, later), ["fellow_is_moved"], number
         if told[number] or (number < _PLAIN_LINKS and not _is_container(link)):
             found = _cause(link, device, users)
             if link.how == "loop" and not is_batch and found.edit is None:
                 found = _at_edit(found._replace(edit=_first_in_loop(link)))
             yield found, told[number], number
+
+
+def _after_fellow(link: trails.Link, move: ast.Assign) -> Cause:
+    """`test_y = test_y.cuda()` after `test_x = test_x.cuda()`, in the same block and under the same conditions."""
+    file = link.context.file
+    if not rewriting.starts_line(file, move) or not rewriting.ends_line(file, move):
+        return Cause(location_of(file, move), None)
+    suffix = rewriting.same_move(file, move.value)
+    line = f"{rewriting.indent_of(file, move)}{link.name} = {link.name}{suffix}"
+    return Cause(location_of(file, move), file.insertion(move.end_lineno, line))
 
 
 _PLAIN_LINKS = 6
@@ -203,7 +216,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
         edit = rewriting.append_call(file, node.func.value, f".to({words})")
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
-        made = isinstance(node, ast.Call) and histories.called_name(node) in makers.FACTORIES
+        made = isinstance(node, ast.Call) and makers.makes_tensor(node)
         edit = None
         if made:
             edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
@@ -284,7 +297,7 @@ def _ignores_device(link: trails.Link) -> bool:
     if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign", "attribute"):
         return False
     calls = [node for node in ast.walk(link.node) if isinstance(node, ast.Call)]
-    if link.how == "attribute" and not any(histories.called_name(call) in makers.MAKERS for call in calls):
+    if link.how == "attribute" and not any(map(makers.makes_tensor, calls)):
         return False  # computed of something: that is where it should have been said
     told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in device_text.NAMES}
     if not told:
@@ -372,7 +385,7 @@ def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> tra
         # No history of its own, as a sparse tensor's or NumPy's memory: the text is all there is.
         given = next((link for link in links if link.how == "made"), None)
         return given or next((link for link in links if link.how == "assign" and not steps), None)
-    if made is None or (made.call is not None and histories.called_name(made.call) in makers.MAKERS):
+    if made is None or (made.call is not None and makers.makes_tensor(made.call)):
         return None
     computed = made.call is not None and histories.called_name(made.call)[:1].isupper()
     for link in links:

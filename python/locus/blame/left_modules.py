@@ -17,6 +17,10 @@ from locus.fixing import device_text, rewriting
 from locus.program import bindings, histories, moments, places, source, values
 
 
+_BUILDERS = ("__init__", "__post_init__")
+"""The methods that make an object: what they make is there when the object is moved."""
+
+
 def gather(
     found: Candidates, match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]
 ) -> None:
@@ -37,6 +41,8 @@ def gather(
     late = _late_tensor(holder.module, facts)
     if late is not None:
         found.add("factory_device", late, ["replaced_after_move"])
+        if not late.place["function"].endswith(_BUILDERS):
+            found.note("move_module", "never_reaches")
 
 
 def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
@@ -73,11 +79,17 @@ def of_wrong_card(steps: list[histories.Step], device: str, users: list[types.Fr
 
 
 def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:
-    """A parameter or buffer that was made after its module had been moved: the line that made it."""
-    made = [s for s in facts["history"] if s["action"] == "created" and s["at"]["line"] and not s["explicit"]]
-    if not made or moments.moves_of(module)[0] is None:
+    """A parameter or buffer that was made after its module had been moved, or is made in a method other than the one
+    that makes the module: the line that made it. Moving the module where it is made would not reach it."""
+    own = [step for step in facts["history"] if step["at"]["line"] and not step["explicit"]]
+    made = [step for step in own if step["action"] == "created"]
+    placed = (made or own)[-1:]
+    if not placed or moments.moves_of(module)[0] is None:
         return None
-    return Cause(made[-1]["at"], facts["edits"].get("factory_device"))
+    replaced = not placed[0]["at"]["function"].endswith(_BUILDERS)
+    if not made and not replaced:
+        return None
+    return Cause(placed[0]["at"], facts["edits"].get("factory_device"))
 
 
 def _chain(holder: Any) -> Iterator[Any]:

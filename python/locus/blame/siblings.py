@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from locus.fixing import device_text
+from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, text_index, values
 from locus.program.links import Link
 
@@ -49,7 +49,7 @@ def places_tensor(node: ast.AST) -> bool:
     """`x.to(device)`, `torch.zeros(3, device=device)`: says where a tensor shall be."""
     if bindings.is_move(node):
         return moves_tensor(node)
-    made = isinstance(node, ast.Call) and histories.called_name(node) in makers.MAKERS
+    made = isinstance(node, ast.Call) and makers.makes_tensor(node)
     return made and any(k.arg == "device" for k in node.keywords)
 
 
@@ -116,6 +116,22 @@ def _is_left_among(link: Link) -> bool:
         for statement in bindings.binders(link.context.scope, other)
         for target, value in (bindings.pairs(statement) if isinstance(statement, ast.Assign) else ())
     )
+
+
+def moved_later(link: Link) -> ast.Assign | None:
+    """`test_x = test_x.cuda()` below `test_x, test_y = load()`: the last such statement for what was bound together
+    with a value, where the value itself is not moved so."""
+    if link.how != "assign" or not isinstance(link.target, (ast.Tuple, ast.List)):
+        return None
+    names = set(batches.targets(link.target))
+    moves = {
+        statement.targets[0].id: statement
+        for statement in batches.statements(link.context.scope)
+        if rewriting.moves_itself(statement) and isinstance(statement.targets[0], ast.Name)
+        and statement.lineno > link.statement.lineno and bindings.is_move(statement.value)
+    }  # fmt: skip
+    fellows = [statement for name, statement in moves.items() if name in names - {link.name}]
+    return fellows[-1] if fellows and link.name not in moves else None
 
 
 def moved_in_loop(link: Link) -> list[ast.Call]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import sys
 import types
 from typing import Any
 
@@ -39,18 +38,25 @@ def write(
     """
     scope = function_of(file, node)
     frame = _frame_of(file, scope, frames)
-    names = _module_names(file, frames)
+    names = values.globals_of(file.file, frames)
     in_method = isinstance(file.scope(scope), ast.ClassDef) if scope is not file.tree else False
     local = _local(file, node, scope, device, frame)
     if local:
         return local
     shared = None if scope is file.tree else _shared(file, node, device, names)
-    if shared and not in_method:
+    # A function of a program with several cards may run on any of them: what it was given says on which.
+    if shared and not in_method and not _names_several_cards(names):
         return shared
     words = _from_operand(file, node, scope, device, frame, others) or shared
     if not words and in_method:
         words = _from_parameters(file, scope, device, frames)
-    return words or f'"{device}"'
+    return words or file.once(_literals).get(device, f'"{device}"')
+
+
+def _literals(file: source.Source) -> dict[str, str]:
+    """How a file writes the first card where it writes it as a literal: "cuda" or "cuda:0"."""
+    plain, numbered = '"cuda"' in file.text or "'cuda'" in file.text, "cuda:0" in file.text
+    return {"cuda:0": '"cuda"'} if plain and not numbered else {}
 
 
 def of_looped_module(file: source.Source, node: ast.AST, frames: list[types.FrameType]) -> str:
@@ -127,15 +133,6 @@ def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]
             return frame
     return None
 
-
-def _module_names(file: source.Source, frames: list[types.FrameType]) -> dict[str, Any]:
-    for frame in frames:
-        if frame.f_code.co_filename == file.file:
-            return frame.f_globals
-    for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) == file.file:
-            return vars(module)
-    return {}
 
 
 def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
@@ -217,6 +214,12 @@ def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, An
             return text
     found = [name for name, value in list(names.items()) if isinstance(value, (torch.device, str))]
     return next((n for n in found if not n.startswith("_") and same_device(names[n], device)), "")
+
+
+def _names_several_cards(names: dict[str, Any]) -> bool:
+    """Whether a module has names for different CUDA devices."""
+    values_ = [str(value) for value in list(names.values()) if isinstance(value, (torch.device, str))]
+    return len({value for value in values_ if value.startswith("cuda")}) > 1
 
 
 def _from_operand(

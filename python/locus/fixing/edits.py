@@ -381,19 +381,19 @@ def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
         return None, None  # where it was made says nothing: it was put where it is later
     for step in request.steps:
         made = step.call is not None and step.facts["action"] in ("created", "foreign")
-        if made and histories.called_name(step.call) in makers.MAKERS:
+        if made and makers.makes_tensor(step.call):
             return (None, None) if _serves_others(request, step) else (step.file, step.call)
     if request.steps and not isinstance(request.tensor, torch.Generator):
         return None, None
     file, node = _place(request)
-    if isinstance(node, ast.Call) and histories.called_name(node) in makers.MAKERS:
+    if isinstance(node, ast.Call) and makers.makes_tensor(node):
         return file, node
     name = request.facts["name"]
     for file, scope in scopes(request) if name.isidentifier() else ():
         for statement in file.find(scope, ("assign", name)):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 named = [t.id for t in statement.targets if isinstance(t, ast.Name)]
-                if named == [name] and histories.called_name(statement.value) in makers.MAKERS:
+                if named == [name] and makers.makes_tensor(statement.value):
                     return file, statement.value
     return None, None
 

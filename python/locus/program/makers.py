@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 FACTORIES = {
     "arange", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
     "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
@@ -18,5 +20,17 @@ WITHOUT_DEVICE = {
 MAKERS = FACTORIES | WITHOUT_DEVICE
 """All of them."""
 
+_OTHERS = {"np", "numpy", "jnp", "random", "math", "cp", "pd"}
+"""Names of libraries that have functions of the same names."""
+
 RANDOM = {"normal", "rand", "randint", "randn", "randperm", "rand_like", "randn_like", "randint_like"}
 """Factories whose numbers depend on where they are drawn: a device of their own would change the program's results."""
+
+
+def makes_tensor(call: ast.Call) -> bool:
+    """Whether a call makes a tensor out of nothing: `torch.ones(3)`, not NumPy's `np.ones(3)`."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    root = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return name in MAKERS and not (isinstance(root, ast.Name) and root.id in _OTHERS)

@@ -328,7 +328,7 @@ class Trail:
                 for argument in self._likely(node.args, context):
                     self._resolve(argument, context, depth)
             return
-        if name in makers.MAKERS:
+        if makers.makes_tensor(node):
             statement = context.file.statement(node)
             if statement is not None:
                 self._add(Link(context, statement, node, "made"))
@@ -403,4 +403,4 @@ class Trail:
         return code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope
 
     def _globals(self, file: source.Source) -> dict[str, Any]:
-        return next((f.f_globals for f in self.users if f.f_code.co_filename == file.file), {})
+        return values.globals_of(file.file, self.users)

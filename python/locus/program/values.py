@@ -9,6 +9,7 @@ import ast
 import builtins
 import collections
 import contextlib
+import sys
 import types
 from typing import Any
 
@@ -130,6 +131,17 @@ def get_item(value: Any, key: Any) -> Any:
     except Exception:
         pass
     return MISSING
+
+
+def globals_of(path: str, frames: list[types.FrameType]) -> dict[str, Any]:
+    """The names of the module that a file is, by a frame that runs in it or by its being imported; else none."""
+    for frame in frames:
+        if frame.f_code.co_filename == path:
+            return frame.f_globals
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == path:
+            return vars(module)
+    return {}
 
 
 def name_in(frame: types.FrameType, name: str) -> Any:
