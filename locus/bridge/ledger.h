@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::bridge {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::bridge {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "locus/engine/finding.h"
+#include "locus/engine/report.h"
 
 namespace locus::engine {
 

@@ -12,7 +12,7 @@ def test_it_sees_what_is_wrong(program):
     assert problems(report) == [] and report["findings"] and report["syncs"] and report["memory"]
     for break_it in (
         lambda r: r.pop("version"),
-        lambda r: r.update(version=2),
+        lambda r: r.update(version=3),
         lambda r: r["findings"][0].update(reason="no such reason"),
         lambda r: r["findings"][0].update(severity="fatal"),
         lambda r: r["findings"][0]["cause"].update(line="3"),

@@ -99,7 +99,7 @@ class FakeProgram:
         made = [{"file": self.path, "line": line, "old": o, "new": n, "verified": False, "note": ""} for o, n in fixes]
         culprit = {"name": f"x{number}", "device": "cpu", "expression": ""}
         return {"id": f"f{number}", "code": "LOC004", "reason": "default-device", "cause": place, "culprit": culprit,
-                "uses": [use], "fixes": made, "notes": [], "op": "add"}  # fmt: skip
+                "uses": [use], "fixes": made, "candidates": [], "notes": [], "op": "add"}  # fmt: skip
 
     def report(self, findings):
         return {"findings": findings, "program": {"exit": 0, "steps": 0, "seconds": 0.1}}
@@ -143,9 +143,9 @@ def test_another_edit_is_tried_when_the_first_does_not_mend(tmp_path):
 
     program = FakeProgram(tmp_path, 2, judge)
     other = {"file": program.path, "line": 1, "old": "x0 = 0", "new": "x0 = 2", "note": ""}
-    offer = {"file": program.path, "line": 1, "name": "x0", "expression": "x0", "device": "cpu"}
     finding = program.finding(0, fixes=[("x0 = 0", "x0 = 1")])
-    outcome = program.verify([finding], [{**offer, "edits": {"move_at_use": other}}])
+    finding["candidates"] = [{"edit": "move_at_use", "fix": other}]
+    outcome = program.verify([finding])
     assert outcome.mended and outcome.texts[program.path] == b"x0 = 2\nx1 = 0\n"
     assert outcome.amended({})["findings"][0]["fixes"][0]["new"] == "x0 = 2"
 

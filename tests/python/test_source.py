@@ -23,14 +23,21 @@ x = torch.ones(2, 4, device="cuda:0")
 """
 
 
+def edits_of(operand):
+    """The edits that are offered for an operand, by kind; not those on the value's way."""
+    made = {each["edit"]: each["fix"] for each in operand["candidates"] if each["fix"] is not None}
+    made.pop("move_on_the_way", None)
+    return made
+
+
 def edits_named(kind, text):
     """The edits of one kind that the operands of a program's first case have, and the program's text."""
     folder = tempfile.mkdtemp()
     program = START + textwrap.dedent(text)
     cases = cases_of(program, folder)
     assert cases, "no mismatch was seen"
-    found = [operand["edits"][kind] for operand in cases[0]["operands"] if kind in operand["edits"]]
-    offered = [sorted(operand["edits"]) for operand in cases[0]["operands"]]
+    found = [edits_of(operand)[kind] for operand in cases[0]["operands"] if kind in edits_of(operand)]
+    offered = [sorted(edits_of(operand)) for operand in cases[0]["operands"]]
     return found, source.Source("program.py", program, editable=True), offered
 
 
@@ -73,7 +80,7 @@ def test_windows_lines():
         file.write(text.replace("\n", "\r\n").encode())
     case = case_of_code(text, path)
     operand = next(o for o in case["operands"] if o["odd"])
-    assert operand["edits"]["move_at_use"]["new"] == "x + y.to(x.device)" and case["use"]["text"] == "x + y"
+    assert edits_of(operand)["move_at_use"]["new"] == "x + y.to(x.device)" and case["use"]["text"] == "x + y"
 
 
 def case_of_code(code, filename):
@@ -92,7 +99,7 @@ def test_without_source():
 
     case = case_of_code(START + "y = torch.ones(4)\nx + y\n", "<string>")
     operand = next(o for o in case["operands"] if o["odd"])
-    assert operand["name"] == "y" and operand["edits"] == {} and operand["expression"] is None
+    assert operand["name"] == "y" and edits_of(operand) == {} and operand["expression"] is None
     assert case["use"]["line"] == 6 and case["use"]["text"] == "" and case["use"]["file"] == "<string>"
     assert not faults.noted
 
@@ -106,7 +113,7 @@ def test_a_notebook_cell():
     case = case_of_code(code, "<cell 1>")
     operand = next(o for o in case["operands"] if o["odd"])
     assert operand["expression"] == "y" and case["use"]["text"] == "x + y"
-    assert operand["edits"]["factory_device"]["new"] == 'y = torch.ones(4, device="cuda:0")'
+    assert edits_of(operand)["factory_device"]["new"] == 'y = torch.ones(4, device="cuda:0")'
 
 
 @simulated(devices=1)
@@ -118,7 +125,7 @@ def test_changed_source():
         file.write("# one more line\n" + code)
     case = case_of_code(code, path)
     operand = next(o for o in case["operands"] if o["odd"])
-    assert operand["name"] == "y" and operand["edits"] == {} and case["use"]["text"] == ""
+    assert operand["name"] == "y" and edits_of(operand) == {} and case["use"]["text"] == ""
 
 
 @simulated(devices=1)
@@ -131,14 +138,14 @@ def test_other_encodings():
             file.write(code.encode(encoding))
         case = case_of_code(code, path)
         operand = next(o for o in case["operands"] if o["odd"])
-        assert operand["name"] == "y" and bool(operand["edits"]) == bool(head), name
+        assert operand["name"] == "y" and bool(edits_of(operand)) == bool(head), name
 
 
 @simulated(devices=1)
 def test_no_edit_towards_the_cpu():
     found = odd_operands(START + "y = torch.ones(4)\nx + y\n", tempfile.mkdtemp())
     case, _ = found[0]
-    assert [sorted(o["edits"]) for o in case["operands"] if not o["odd"]] == [[]]
+    assert [sorted(edits_of(o)) for o in case["operands"] if not o["odd"]] == [[]]
 
 
 def parsed(text):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from locus.blame import nested, siblings
+from locus.blame import nested, siblings, statements
 from locus.blame.candidates import Cause
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, places, source, trails, values
@@ -33,7 +33,7 @@ def on_the_way(
     """The lines on a value's way where it could have been moved, with what the text says of each and how far it is from
     the use; `only_sure`: only what the text itself says there."""
     links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
-    told: list[list[Fact]] = [_said_at(link) for link in links]
+    told: list[list[Fact]] = [statements.said_at(link) for link in links]
     if not only_sure:
         for number, fact in _pointed_at(links, told, steps, trail, is_batch):
             told[number].append(fact)
@@ -43,7 +43,7 @@ def on_the_way(
         later = siblings.moved_later(link)
         if later is not None and device.startswith("cuda"):
             yield _after_fellow(link, later), ["fellow_is_moved"], number
-        if told[number] or (number < _PLAIN_LINKS and not _is_container(link)):
+        if told[number] or (number < _PLAIN_LINKS and not statements.is_container(link)):
             found = _cause(link, device, users)
             if link.how == "loop" and not is_batch and found.edit is None:
                 found = _at_edit(found._replace(edit=_first_in_loop(link)))
@@ -72,14 +72,6 @@ def _at_edit(cause: Cause) -> Cause:
     file = source.load(edit["file"])
     text = file.line(edit["line"]) if file is not None else ""
     return cause._replace(place=places.location(edit["file"], edit["line"], edit["line"], -1, -1, "", text))
-
-
-def _said_at(link: trails.Link) -> list[Fact]:
-    """What a statement itself says about the value that flows through it."""
-    if link.how in ("loop", "made") or _is_container(link):
-        return []
-    inside = list(ast.walk(link.node))
-    return [fact for fact, holds in _SAID.items() if holds(link, inside)]
 
 
 def _pointed_at(
@@ -144,9 +136,9 @@ def at_use(
     host = [n for n in ast.walk(node) if isinstance(n, ast.Call) and histories.called_name(n) == "cpu"]
     sample = getattr(scope, "name", "") == "__getitem__" and any(isinstance(n, ast.Subscript) for n in ast.walk(node))
     came_in = trail is not None and bool(trail.links) and trail.links[0].how == "argument"
-    name = _root_name(node)
+    name = statements.root_name(node)
     moved_too = came_in and any(
-        bindings.is_move(n) and _root_name(n.func.value) == name and file.statement(n) is not use.statement
+        bindings.is_move(n) and statements.root_name(n.func.value) == name and file.statement(n) is not use.statement
         for n in file.find(scope, ("call", "to"), ("call", "cuda"))
     )
     layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
@@ -179,7 +171,7 @@ def place_of(link: trails.Link) -> places.Location:
 def is_lost_before(trail: trails.Trail, number: int) -> bool:
     """Whether the text says of one of the first links that the value should have been moved there."""
     nearest = [link for link in trail.links[:number] if not _is_owner(link.node)]
-    return any(_said_at(link) or siblings.moved_nearby(link) for link in nearest)
+    return any(statements.said_at(link) or siblings.moved_nearby(link) for link in nearest)
 
 
 def _is_owner(node: ast.AST) -> bool:
@@ -230,7 +222,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
 def _lost_part(link: trails.Link) -> ast.AST:
     """The expression that lacks a move: an element of a comprehension that hands on what it gets, or the value."""
     for node in ast.walk(link.node):
-        if _hands_on(node):
+        if statements.hands_on(node):
             return node.value if isinstance(node, ast.DictComp) else node.elt
     return link.node
 
@@ -257,83 +249,6 @@ def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
     return False
 
 
-def _is_moved_elsewhere(link: trails.Link) -> bool:
-    """Whether the function binds the same name twice, once moved and here not."""
-    if link.how != "assign" or not isinstance(link.node, ast.Call):
-        return False
-    return any(bindings.is_move(value) and siblings.moves_tensor(value) for _, value in other_bindings(link))
-
-
-def _is_container(link: trails.Link) -> bool:
-    """`losses(boxes.to(device), targets)`: a list or a dict is passed on, which has no .to()."""
-    if link.how in ("loop", "made") or link.context.frame is None:
-        return False
-    return isinstance(values.evaluate(link.node, link.context.frame), (list, tuple, dict))
-
-
-def _is_identity(link: trails.Link) -> bool:
-    """`x = x`, `x_gpu = x`: a statement that does nothing, or not what its name says."""
-    if link.target is None or not isinstance(link.node, (ast.Name, ast.Attribute, ast.Subscript)):
-        return False
-    named = ast.unparse(link.target).lower().replace(".", "_").split("_")
-    same = ast.unparse(link.target) == ast.unparse(link.node)
-    return same or any(word in named for word in ("device", "gpu", "cuda"))
-
-
-def _hands_on(node: ast.AST) -> bool:
-    """`(t for t in batch)`: a comprehension that changes nothing."""
-    if not isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.DictComp)) or len(node.generators) != 1:
-        return False
-    element = node.value if isinstance(node, ast.DictComp) else node.elt
-    if node.generators[0].ifs:
-        return False
-    return isinstance(element, ast.Name) and element.id in batches.targets(node.generators[0].target)
-
-
-def _ignores_device(link: trails.Link) -> bool:
-    """A function that is told the device and does not use it for this value."""
-    scope = link.context.scope
-    given = getattr(scope, "args", None)
-    if given is None or not isinstance(scope, ast.FunctionDef) or link.how not in ("return", "assign", "attribute"):
-        return False
-    calls = [node for node in ast.walk(link.node) if isinstance(node, ast.Call)]
-    if link.how == "attribute" and not any(map(makers.makes_tensor, calls)):
-        return False  # computed of something: that is where it should have been said
-    told = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs] if a.arg in device_text.NAMES}
-    if not told:
-        return False
-    parameters = {a.arg for a in [*given.posonlyargs, *given.args, *given.kwonlyargs]} - told
-    used = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.id in told and isinstance(n.ctx, ast.Load)]
-    if not used:
-        return True
-    # In a function that moves things, what goes out as it came in has been forgotten.
-    unchanged = isinstance(link.node, ast.Name) and link.node.id in parameters and link.how == "return"
-    element = isinstance(link.target, ast.Subscript) and isinstance(link.node, (ast.Name, ast.Subscript))
-    passed_on = unchanged or (element and _root_name(link.node) in parameters)
-    return passed_on and any(bindings.is_move(n) or _passes_on(n, scope.name) for n in ast.walk(scope))
-
-
-_SAID: dict[Fact, Callable[[trails.Link, list[ast.AST]], bool]] = {
-    "object_not_moved": lambda link, inside: link.lost,
-    "sibling_is_moved": lambda link, inside: siblings.moved_in_statement(link),
-    "moved_elsewhere": lambda link, inside: _is_moved_elsewhere(link),
-    "name_promises_device": lambda link, inside: _is_identity(link),
-    "handed_on": lambda link, inside: any(map(_hands_on, inside)),
-    "nested_goes_by": lambda link, inside: any(nested.passed_by(node) is not None for node in inside),
-    "device_argument_unused": lambda link, inside: _ignores_device(link),
-}
-
-
-def _passes_on(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and histories.called_name(node) == name
-
-
-def _root_name(node: ast.AST) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _is_made_there(link: trails.Link, links: list[trails.Link]) -> bool:
     """`return reward`, of what the same function made out of nothing: the call that made it is to be mended."""
     is_name = link.how in ("assign", "return") and isinstance(link.node, ast.Name)
@@ -355,18 +270,26 @@ def _unpacking(links: list[trails.Link]) -> trails.Link | None:
 def _before_helper(links: list[trails.Link], steps: list[histories.Step]) -> trails.Link | None:
     """The line that called a function which made the value and knows of no device: it has nothing to be edited."""
     made = next((s for s in steps if s.facts["action"] == "created"), None)
-    if made is None or made.file is None or made.node is None:
-        return None
-    scope = next((a for a in made.file.ancestors(made.node) if isinstance(a, source.Function)), None)
-    if not isinstance(scope, ast.FunctionDef) or scope.name == "__init__" or device_text.is_mentioned_in(scope):
-        return None
-    for number, link in enumerate(links):
-        if link.context.scope is scope and link.how == "return" and number > 0:
-            caller = links[number - 1]
-            told = link.context.me is not values.MISSING or _is_given_tensors(link)
-            usable = caller.context.scope is not scope and caller.how in ("assign", "argument") and not told
-            return caller if usable else None
+    text = next((link for link in links if link.how == "made"), None) if made is None else None
+    scope = text.context.scope if text is not None else None
+    if made is not None and made.file is not None and made.node is not None:
+        scope = next((a for a in made.file.ancestors(made.node) if isinstance(a, source.Function)), None)
+    number = next((n for n, link in enumerate(links) if link.context.scope is scope and link.how == "return"), 0)
+    while number > 0 and isinstance(scope, ast.FunctionDef) and scope.name != "__init__":
+        link, caller = links[number], links[number - 1]
+        told = link.context.me is not values.MISSING or _is_given_tensors(link)
+        if told or caller.context.scope is scope or device_text.is_mentioned_in(scope):
+            return None
+        if caller.how in ("assign", "argument") and not _is_deviceless_helper(caller.context.scope):
+            return caller
+        # A helper of a helper: the value goes on from function to function that know of no device.
+        scope = caller.context.scope
+        number = next((n for n in range(number) if links[n].context.scope is scope and links[n].how == "return"), 0)
     return None
+
+
+def _is_deviceless_helper(scope: ast.AST) -> bool:
+    return isinstance(scope, ast.FunctionDef) and not device_text.is_mentioned_in(scope)
 
 
 def _is_given_tensors(link: trails.Link) -> bool:

@@ -268,7 +268,9 @@ class _Case:
             if facts["kind"] in _FOLLOWED and not self.case["in_backward"]:
                 self.attempt("candidates", self.gather_on_the_way, found, number, use, node, way, match, device, steps)
         for kind, edit in facts.pop("edits").items():
-            found.add(kind, Cause(places.edit_location(edit), edit))
+            # What waits goes before the line that reads; that line is what is wrong.
+            at = self.case["use"] if kind == "synchronize" else places.edit_location(edit)
+            found.add(kind, Cause(at, edit))
         facts["candidates"] = found.as_list()
 
     def gather_at_case(
