@@ -40,7 +40,7 @@ def read_lists() -> dict[str, list[str]]:
 def module_text(lists: dict[str, list[str]]) -> str:
     """python/locus/vocabulary.py."""
     parts = [
-        '"""The words that cross between C++, Python and reports, as types. Made by tools/make_vocabulary.py; don\'t edit."""',
+        '"""The words that cross between C++, Python and reports, as types. Made by tools/make_vocabulary.py."""',
         "from __future__ import annotations",
         "from typing import Literal",
     ]

@@ -1,4 +1,4 @@
-"""The words that cross between C++, Python and reports, as types. Made by tools/make_vocabulary.py; don't edit."""
+"""The words that cross between C++, Python and reports, as types. Made by tools/make_vocabulary.py."""
 
 from __future__ import annotations
 

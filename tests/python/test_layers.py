@@ -4,6 +4,8 @@ import ast
 import functools
 import pathlib
 import re
+import subprocess
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -85,7 +87,8 @@ BELOW = {
 """Each package, and those that it may import besides itself. Modules at the top are for everybody."""
 
 AT_THE_TOP = {
-    "__init__", "__main__", "_load", "_startup", "_torch_info", "after_import", "errors", "faults", "scratch", "vocabulary",
+    "__init__", "__main__", "_load", "_startup", "_torch_info", "after_import", "errors", "faults", "scratch",
+    "vocabulary",
 }  # fmt: skip
 MAY_REACH_UP = {"__init__", "__main__", "_startup"}
 """The ways in; other modules at the top import no package."""
@@ -202,3 +205,10 @@ def test_a_file_is_read_at_one_sitting():
     files = [path for path in files if path.suffix in (".py", ".pyi", ".cc", ".h", ".inc", ".def")]
     lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     assert {file for file, lines in lengths.items() if lines > 400} == LONG
+
+
+def test_the_words_of_the_engine_are_those_of_python_and_the_schema():
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "make_vocabulary.py"), "--check"], capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr

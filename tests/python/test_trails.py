@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 import torch
-from locus.blame import causes
+from locus.blame import causes, statements
 from locus.program import places, trails
 
 
@@ -28,7 +28,7 @@ def look(tmp_path, text, expression):
 
 
 def lost_at(way):
-    return next((link.statement.lineno for link in causes._until_moved(way.links) if causes._is_lost_at(link)), None)
+    return next((link.statement.lineno for link in causes._until_moved(way.links) if statements.said_at(link)), None)
 
 
 def test_assignments_and_arguments(tmp_path):

@@ -357,9 +357,7 @@ class _Case:
         always: list[Fact] = ["host_on_purpose"] if operands.is_handed_over(facts, node) else []
         if histories.is_loaded_to_host(steps[number]):
             always.append("host_asked")
-        links = causes.on_the_way(
-            steps[number], way, others, device, self.users, facts["kind"] == "batch", not on_host
-        )
+        links = causes.on_the_way(steps[number], way, others, device, self.users, facts["kind"] == "batch", not on_host)
         for cause, said, distance in links:
             found.add("move_on_the_way", cause, [*said, *always] if said else [], distance)
 

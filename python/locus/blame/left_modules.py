@@ -16,14 +16,11 @@ from locus.blame.causes import location_of
 from locus.fixing import device_text, rewriting
 from locus.program import bindings, histories, moments, places, source, values
 
-
 _BUILDERS = ("__init__", "__post_init__")
 """The methods that make an object: what they make is there when the object is moved."""
 
 
-def gather(
-    found: Candidates, match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]
-) -> None:
+def gather(found: Candidates, match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> None:
     """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is; or
     where the tensor itself was made, after its module had been moved."""
     holder = match.way.holder

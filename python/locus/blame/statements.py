@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from locus.blame import nested, siblings
 from locus.fixing import device_text
-from locus.program import batches, bindings, makers, trails, values
+from locus.program import batches, bindings, histories, makers, trails, values
 from locus.program.links import other_bindings
 from locus.vocabulary import Fact
 

@@ -134,7 +134,6 @@ def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]
     return None
 
 
-
 def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
     """A variable of the function itself, or an attribute of one."""
     for text in _PREFERRED:

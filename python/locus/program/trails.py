@@ -129,7 +129,7 @@ class Trail:
                 return values.MISSING if given is None else self.value(given, context.caller)
             if bindings.binds(context.scope, node.id):
                 return values.MISSING
-            return self._globals(context.file).get(node.id, values.MISSING)
+            return values.globals_of(context.file.file, self.users).get(node.id, values.MISSING)
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Attribute):
@@ -232,11 +232,7 @@ class Trail:
         caller = self.users[place + 1]
         use = expressions.Use(caller, None)
         outside = self._context_of(caller)
-        if outside is None or use.file is None or use.node is None:
-            return
-        if isinstance(use.node, (ast.For, ast.comprehension)):
-            return
-        if not isinstance(use.node, ast.Call) or use.statement is None:
+        if outside is None or use.file is None or not isinstance(use.node, ast.Call) or use.statement is None:
             return
         argument = bindings.argument_of(use.node, context.file, context.scope, name)
         if argument is None:
@@ -401,6 +397,3 @@ class Trail:
     def _is_run_by(self, frame: types.FrameType, file: source.Source, scope: ast.AST) -> bool:
         code = frame.f_code
         return code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope
-
-    def _globals(self, file: source.Source) -> dict[str, Any]:
-        return values.globals_of(file.file, self.users)
