@@ -90,8 +90,8 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
   }
   for (engine::LedgerRow& row : part().waits.since(rows_of(synchronisations(), true))) {
     std::string words = text(row.file, row.line);
-    report.syncs.push_back({std::move(row.file), row.line, std::move(row.kind), row.count, rounded(row.milliseconds),
-                            std::move(words)});
+    report.syncs.push_back(
+        {std::move(row.file), row.line, std::move(row.kind), row.count, rounded(row.milliseconds), std::move(words)});
   }
   for (int i = 0; i < sim::kMaxDevices; ++i) {
     const bool simulated = is_simulated_device(i);

@@ -51,8 +51,8 @@ std::string keep(engine::Finding finding, const LineText& line_text, int64_t ste
   return words;
 }
 
-std::optional<std::string> hear(ranks::Meeting& meeting, RankCall heard, const std::vector<int>& members,
-                                bool is_known, const py::dict& place, const LineText& line_text) {
+std::optional<std::string> hear(ranks::Meeting& meeting, RankCall heard, const std::vector<int>& members, bool is_known,
+                                const py::dict& place, const LineText& line_text) {
   heard.call.place = location_from(place);
   if (is_known) heard.call.members = members;
   std::optional<engine::Finding> finding = meeting.hear(std::move(heard.call), members, heard.tag);

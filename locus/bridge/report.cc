@@ -98,10 +98,8 @@ void define_report(py::module_& m) {
       .def("render", &render, py::arg("form"), py::arg("width") = 80, py::arg("color") = false,
            py::arg("ledger") = false, py::arg("directory") = "", py::arg("root") = "")
       .def("ignore", &ignore)
-      .def("compare",
-           [](Report& self, const Report& earlier, std::string file) {
-             self.baseline = engine::compare(earlier, self, std::move(file));
-           })
+      .def("compare", [](Report& self, const Report& earlier,
+                         std::string file) { self.baseline = engine::compare(earlier, self, std::move(file)); })
       .def("amend", &amend)
       .def("judge", &judge, py::arg("all_fixed") = false)
       .def("end", &end)

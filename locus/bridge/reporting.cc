@@ -1,4 +1,6 @@
 // The Python module's door to engine and report: a case goes in, findings are kept, a report comes out.
+#include "locus/bridge/reporting.h"
+
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -11,7 +13,6 @@
 #include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
-#include "locus/bridge/reporting.h"
 #include "locus/engine/blame/blame.h"
 #include "locus/engine/finding_log.h"
 #include "locus/engine/merge.h"

@@ -146,9 +146,8 @@ void from_json(const Json& json, Culprit& culprit) {
   const bool has_kind = kind != json.end() && *kind != "";
   const Fields fields(json, "a culprit");
   if (has_kind) fields("kind", culprit.kind);
-  fields("name", culprit.name)("device", culprit.device)(
-      "expected_device", culprit.expected_device)("shape", culprit.shape)("dtype", culprit.dtype)("expression",
-                                                                                                  culprit.expression);
+  fields("name", culprit.name)("device", culprit.device)("expected_device", culprit.expected_device)(
+      "shape", culprit.shape)("dtype", culprit.dtype)("expression", culprit.expression);
 }
 
 void to_json(Json& json, const Culprit& culprit) {
@@ -183,8 +182,8 @@ void from_json(const Json& json, Finding& finding) {
       "message", finding.message)("op", finding.op)("cause", finding.cause)("culprit", finding.culprit)(
       "uses", finding.uses)("more_uses", finding.more_uses)("operands", finding.operands)("history", finding.history)(
       "why", finding.why)("forward", finding.forward)("in_backward", finding.in_backward)("fixes", finding.fixes)(
-      "candidates", finding.candidates)("count", finding.count)("first_step", finding.first_step)("notes", finding.notes)("ranks", finding.ranks)(
-      "id", finding.id);
+      "candidates", finding.candidates)("count", finding.count)("first_step", finding.first_step)(
+      "notes", finding.notes)("ranks", finding.ranks)("id", finding.id);
 
   const CodeInfo* known = finding.code.empty() ? find_reason(finding.reason) : find_code(finding.code);
   if (known != nullptr) {

@@ -71,9 +71,9 @@ struct Candidate {
   Location at;             ///< the line to edit
   std::optional<Fix> fix;  ///< the change itself, where it can be written down
   std::vector<Fact> facts;
-  int distance = 0;   ///< how many links of the value's way lie between the use and this line
-  std::string name;   ///< what the tensor is called there; empty: as at the use
-  double score = 0;   ///< set by ranking: the larger, the better
+  int distance = 0;  ///< how many links of the value's way lie between the use and this line
+  std::string name;  ///< what the tensor is called there; empty: as at the use
+  double score = 0;  ///< set by ranking: the larger, the better
   bool operator==(const Candidate&) const = default;
 };
 

@@ -1,13 +1,13 @@
 // Grouping: many events, few root causes. One mutex guards it all; a repeat costs one lookup in a hash table.
 // Bounded in findings, in places listed per finding and in keys remembered.
+#include "locus/engine/finding_log.h"
+
 #include <algorithm>
 #include <mutex>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-
-#include "locus/engine/finding_log.h"
 
 namespace locus::engine {
 

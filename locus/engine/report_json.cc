@@ -4,8 +4,8 @@
 #include <cctype>
 #include <utility>
 
-#include "locus/engine/report.h"
 #include "locus/engine/json_fields.h"
+#include "locus/engine/report.h"
 #include "locus/engine/utf8.h"
 #include "locus/engine/verdict.h"
 

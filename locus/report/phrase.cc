@@ -106,13 +106,13 @@ std::string history_text(const std::vector<Step>& history, bool suspect, std::st
   const Step* placed = &last;
   if (last.action == engine::Action::kComputed) {
     // What put it where it is happened earlier.
-    const auto earlier =
-        std::find_if(history.rbegin(), history.rend(), [](const Step& step) { return step.action != engine::Action::kComputed; });
+    const auto earlier = std::find_if(history.rbegin(), history.rend(),
+                                      [](const Step& step) { return step.action != engine::Action::kComputed; });
     placed = earlier == history.rend() ? nullptr : &*earlier;
     if (placed != nullptr) words += " from a tensor " + step_text(*placed, directory);
   }
-  const bool moved =
-      std::any_of(history.begin(), history.end(), [](const Step& step) { return step.action == engine::Action::kMoved; });
+  const bool moved = std::any_of(history.begin(), history.end(),
+                                 [](const Step& step) { return step.action == engine::Action::kMoved; });
   const bool landed = placed != nullptr && !placed->is_explicit && placed->device == "cpu";
   if (suspect && landed && !moved) words += ", never moved";
   return clean(words);

@@ -161,7 +161,7 @@ PROGRAMS = {
         {
             "torch.arange(x.size(0))": "torch.arange(x.size(0), device=x.device)",
             "tril(torch.ones(4, 4))": "tril(torch.ones(4, 4, device=next(self.parameters()).device))",
-            "model = nn.Linear(4, 2)": 'model = nn.Linear(4, 2).to("cuda:0")',
+            "model = nn.Linear(4, 2)": 'model = nn.Linear(4, 2).to("cuda")',
         },
     ),
 }

@@ -102,7 +102,7 @@ SAYS = {
     ("report", "{folder}"): "Is a directory",
     ("report", "{folder}/text"): "{folder}/text is not a report of Locus: parse error",
     ("report", "{folder}/list"): "{folder}/list is not a report of Locus: expected a report, got array",
-    ("report", "{folder}/future"): "version: expected 1, got 7; this report is of another Locus",
+    ("report", "{folder}/future"): "version: expected 1 to 2, got 7; this report is of another Locus",
     ("report", "{folder}/odd"): "findings[0].count: expected a number, got string",
     ("report", "{folder}/nothing"): '{folder}/nothing is not a report of Locus: there is no "version"',
     ("report", "{folder}/poor"): '{folder}/poor is not a report of Locus: there is no "program"',

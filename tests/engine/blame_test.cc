@@ -1,4 +1,5 @@
-// Tests of blame() itself: from a case, as Python hands it over, to findings. Cases are written as JSON, the way they cross.
+// Tests of blame() itself: from a case, as Python hands it over, to findings. Cases are written as JSON, the way they
+// cross.
 #include "locus/engine/blame/blame.h"
 
 #include <fmt/format.h>
@@ -33,9 +34,15 @@ Json candidate(const char* edit, int line, std::vector<std::string> facts = {}, 
 /// An operand on a device; `history`: made there by default at line 1, unless it says otherwise.
 Json operand(const char* name, const char* device, const char* kind = "variable") {
   const bool on_cpu = std::string(device) == "cpu";
-  return {{"argument", name}, {"name", name}, {"expression", name}, {"kind", kind},
-          {"device", device}, {"odd", on_cpu}, {"rule", "same"},
-          {"history", Json::array({step("created", device, !on_cpu, 1)})}, {"candidates", Json::array()}};
+  return {{"argument", name},
+          {"name", name},
+          {"expression", name},
+          {"kind", kind},
+          {"device", device},
+          {"odd", on_cpu},
+          {"rule", "same"},
+          {"history", Json::array({step("created", device, !on_cpu, 1)})},
+          {"candidates", Json::array()}};
 }
 
 Json addition(std::vector<Json> operands) {
@@ -84,8 +91,8 @@ TEST(Blame, BetweenTwoCardsTheModuleSaysWhatIsRight) {
 
 TEST(Blame, TheFirstCandidateIsTheCauseAndItsFixIsShown) {
   Json mask = operand("mask", "cpu");
-  mask["candidates"] = Json::array({candidate("move_at_use", 9, {}, "at the use"),
-                                    candidate("factory_device", 1, {}, "where it is made")});
+  mask["candidates"] = Json::array(
+      {candidate("move_at_use", 9, {}, "at the use"), candidate("factory_device", 1, {}, "where it is made")});
   const auto found = judged(addition({operand("x", "cuda:0"), mask}));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].cause.line, 1);
@@ -117,8 +124,8 @@ TEST(Blame, WhatNeverGetsToTheUseIsNotBlamed) {
 
 TEST(Blame, CauseAndFixAreOneLine) {
   Json mask = operand("mask", "cpu");
-  mask["candidates"] = Json::array({candidate("move_on_the_way", 5, {"sibling_is_moved"}, ""),
-                                    candidate("factory_device", 1, {}, "elsewhere")});
+  mask["candidates"] = Json::array(
+      {candidate("move_on_the_way", 5, {"sibling_is_moved"}, ""), candidate("factory_device", 1, {}, "elsewhere")});
   const auto found = judged(addition({operand("x", "cuda:0"), mask}));
   ASSERT_THAT(found, SizeIs(1));
   for (const Fix& fix : found[0].fixes) EXPECT_EQ(fix.line, found[0].cause.line);
@@ -147,7 +154,10 @@ TEST(Blame, ATableThatLandedOnTheHostIsWrongNotItsIndex) {
 }
 
 TEST(Blame, WithoutOperandsItSaysWhatIsKnown) {
-  Json broken = {{"kind", "fork"}, {"op", "a worker"}, {"device", "cuda:0"}, {"use", place(3)},
+  Json broken = {{"kind", "fork"},
+                 {"op", "a worker"},
+                 {"device", "cuda:0"},
+                 {"use", place(3)},
                  {"candidates", Json::array({candidate("stay_on_cpu", 3)})}};
   const auto found = judged(broken);
   ASSERT_THAT(found, SizeIs(1));
@@ -187,9 +197,7 @@ TEST(Blame, HoldsForAnyCase) {
   std::mt19937 random(20260731);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
   const char* const devices[] = {"cpu", "cuda:0", "cuda:1", ""};
-  const auto word = [&]<class Enum>(Enum) {
-    return std::string(to_string(static_cast<Enum>(below(kCount<Enum>))));
-  };
+  const auto word = [&]<class Enum>(Enum) { return std::string(to_string(static_cast<Enum>(below(kCount<Enum>)))); };
   for (int round = 0; round < 3000; ++round) {
     Json broken = addition({});
     broken["kind"] = word(CaseKind{});

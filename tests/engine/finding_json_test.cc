@@ -79,7 +79,8 @@ TEST(FindingJson, NamesWhatIsWrongAndWhere) {
   EXPECT_EQ(error_of<Report>(R"({"version": 3})"), "version: expected 1 to 2, got 3; this report is of another Locus");
   EXPECT_EQ(error_of<Finding>(R"({"severity": "fatal"})"), "severity: expected error or warning, got fatal");
   EXPECT_EQ(error_of<Finding>(R"({"in_backward": 1})"), "in_backward: expected true or false, got number");
-  EXPECT_EQ(error_of<Operand>(R"({"candidates": [{"fix": {"line": []}}]})"), "candidates[0].fix.line: expected a number, got array");
+  EXPECT_EQ(error_of<Operand>(R"({"candidates": [{"fix": {"line": []}}]})"),
+            "candidates[0].fix.line: expected a number, got array");
   EXPECT_EQ(error_of<Report>("{\"findings\": [\n  oops]}").substr(0, 31), "parse error at line 2, column 3");
   EXPECT_NE(error_of<Report>(""), "no error");
 }

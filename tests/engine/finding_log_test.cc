@@ -1,10 +1,10 @@
 // Tests of grouping: what is one mistake and what is two, counting, order, bounds, many threads.
+#include "locus/engine/finding_log.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <thread>
-
-#include "locus/engine/finding_log.h"
 
 namespace locus::engine {
 namespace {

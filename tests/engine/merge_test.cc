@@ -1,8 +1,9 @@
 // Tests of reports of several processes made one: ledgers are added up, ranks are united.
-#include "locus/engine/finding_log.h"
 #include "locus/engine/merge.h"
 
 #include <gtest/gtest.h>
+
+#include "locus/engine/finding_log.h"
 
 namespace locus::engine {
 namespace {

@@ -1,10 +1,10 @@
 // Tests of whether two ranks' calls can be one.
-#include "locus/engine/ranks/call.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <set>
+
+#include "locus/engine/ranks/call.h"
 
 namespace locus::engine::ranks {
 namespace {
@@ -23,9 +23,9 @@ Call random_call(std::mt19937& random) {
   };
   Call call;
   call.group = pick("0", "1", "0\t0>1#0");
-  call.name = pick("all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter",
-                   "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "gather", "scatter", "barrier", "send",
-                   "recv");
+  call.name =
+      pick("all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
+           "all_to_all", "all_to_all_single", "gather", "scatter", "barrier", "send", "recv");
   call.dtype = pick("", "Float", "Half", "Long");
   call.elements = pick(-1, 0, 1, 4, 6);
   call.root = pick(-1, 0, 1);

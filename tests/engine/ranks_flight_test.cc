@@ -1,7 +1,5 @@
 // Tests of the file in which a rank writes what it has called: what others read there, also while it is written and
 // when it is damaged.
-#include "locus/engine/ranks/flight.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -13,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "locus/engine/ranks/flight.h"
 #include "tests/engine/ranks_folder.h"
 
 namespace locus::engine::ranks {
@@ -93,7 +92,9 @@ TEST_F(FlightTest, AGroupOfThousandsIsWrittenWithoutItsMembers) {
 
 TEST_F(FlightTest, NamesInAnyLanguageComeThrough) {
   Call call = collective(1);
-  call.place.file = "/päth/\xE8\xA8\x93.py", call.place.function = "lam\xFF" "da";  // the latter is no UTF-8
+  call.place.file = "/päth/\xE8\xA8\x93.py", call.place.function =
+                                                 "lam\xFF"
+                                                 "da";  // the latter is no UTF-8
   own->write(call);
   const std::optional<Call> seen = read->read(call.key(), 1);
   ASSERT_TRUE(seen);

@@ -1,6 +1,4 @@
 // Tests of what a rank makes of the others' calls: what does not fit, who will not come, who waits for whom.
-#include "locus/engine/ranks/parting.h"
-
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <functional>
 #include <random>
 
+#include "locus/engine/ranks/parting.h"
 #include "tests/engine/ranks_folder.h"
 
 namespace locus::engine::ranks {
@@ -305,8 +304,7 @@ TEST(Ring, IsFoundAtOnceAmongManyWhoWaitForAll) {
   for (int rank = 1; rank < count; ++rank) others.push_back(rank);  // all wait for all but the first
   int asked = 0;
   const auto ring = find_ring(
-      0, [&](int) { return ++asked, std::optional(collective(1)); },
-      [&](int, const Call&) { return others; });
+      0, [&](int) { return ++asked, std::optional(collective(1)); }, [&](int, const Call&) { return others; });
   EXPECT_TRUE(ring.empty());
   EXPECT_EQ(asked, count);
 }

@@ -1,8 +1,8 @@
 // Tests of what all ranks' reports come to: consequences go, and what ranks did differently is said.
-#include "locus/engine/ranks/together.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "locus/engine/ranks/together.h"
 
 namespace locus::engine::ranks {
 namespace {

@@ -1,10 +1,9 @@
 // Tests of the sentences about distributed code: of calls that ranks make together, and of what one rank sees.
-#include "locus/engine/ranks/words.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "locus/engine/ranks/seen.h"
+#include "locus/engine/ranks/words.h"
 #include "tests/engine/ranks_folder.h"
 
 namespace locus::engine::ranks {

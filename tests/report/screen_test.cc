@@ -121,8 +121,9 @@ TEST(Phrase, TellsHistories) {
   EXPECT_EQ(history_text({}, true, ""), "");
   EXPECT_EQ(history_text(steps({engine::Action::kCreated}), true, ""), "created by op() at t.py:1, never moved");
   EXPECT_EQ(history_text(steps({engine::Action::kCreated}), false, ""), "created by op() at t.py:1");
-  EXPECT_EQ(history_text(steps({engine::Action::kCreated, engine::Action::kMoved, engine::Action::kComputed}), true, ""),
-            "computed by op() at t.py:3 from a tensor moved by op() at t.py:2");
+  EXPECT_EQ(
+      history_text(steps({engine::Action::kCreated, engine::Action::kMoved, engine::Action::kComputed}), true, ""),
+      "computed by op() at t.py:3 from a tensor moved by op() at t.py:2");
   EXPECT_EQ(history_text(steps({engine::Action::kComputed}), true, ""), "computed by op() at t.py:1");
   EXPECT_EQ(history_text(steps({engine::Action::kForeign}), false, ""), "memory from outside PyTorch (op) at t.py:1");
   auto history = steps({engine::Action::kMoved});

@@ -69,9 +69,8 @@ class Explanation {
   void choose() {
     const std::vector<Candidate>& all = finding_.candidates;
     finding_.cause = all.front().at;
-    const auto best = std::ranges::find_if(all, [&](const Candidate& each) {
-      return each.fix.has_value() && is_same_line(each.at, finding_.cause);
-    });
+    const auto best = std::ranges::find_if(
+        all, [&](const Candidate& each) { return each.fix.has_value() && is_same_line(each.at, finding_.cause); });
     if (best != all.end()) finding_.fixes.push_back(*best->fix);
     if (Operand* o = culprit(); o != nullptr && !all.front().name.empty()) o->name = all.front().name;
   }

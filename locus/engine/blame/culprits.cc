@@ -71,8 +71,8 @@ class Search {
   /// `torch.eye(n)[labels]`: made in the very expression that uses it, so that nobody keeps it where it is.
   bool is_made_in_passing(const Operand& o) const {
     const Step* placed = placing_step(o);
-    return o.kind == Kind::kTemporary && !o.expression.empty() && placed != nullptr && placed->action == Action::kCreated &&
-           placed->at.file == case_.use.file && placed->at.line == case_.use.line;
+    return o.kind == Kind::kTemporary && !o.expression.empty() && placed != nullptr &&
+           placed->action == Action::kCreated && placed->at.file == case_.use.file && placed->at.line == case_.use.line;
   }
 
   /// A generator of a device, and a tensor that merely landed on the CPU: the tensor is wrong.
@@ -131,8 +131,8 @@ class Search {
       const Step* placed = placing_step(o);
       host = host || is_cpu(o.device);
       host_on_purpose = host_on_purpose || (is_cpu(o.device) && is_on_purpose(o));
-      made_on_device = made_on_device ||
-                       (!is_cpu(o.device) && placed != nullptr && placed->action == Action::kCreated && placed->is_explicit);
+      made_on_device = made_on_device || (!is_cpu(o.device) && placed != nullptr &&
+                                          placed->action == Action::kCreated && placed->is_explicit);
     }
     return host && (case_.collating || host_on_purpose || !made_on_device);
   }

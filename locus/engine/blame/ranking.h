@@ -1,5 +1,5 @@
-// Orders the lines that could be edited: a candidate's score is the sum of what its facts weigh, of how well its kind of
-// edit goes with the reason, and of its distance from the use. The numbers are in weights.def, and nowhere else.
+// Orders the lines that could be edited: a candidate's score is the sum of what its facts weigh, of how well its kind
+// of edit goes with the reason, and of its distance from the use. The numbers are in weights.def, and nowhere else.
 #pragma once
 
 #include <vector>

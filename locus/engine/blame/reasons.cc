@@ -38,7 +38,8 @@ Code reason_of_operand(const Case& broken, const Operand& o, const std::string& 
   if (broken.collating) return Code::kInconsistentSource;
   if (broken.op == "equal" && is_cpu(expected)) return Code::kHandoffMissing;
   const bool two_cards = !is_cpu(o.device) && !is_cpu(expected);
-  if (std::ranges::find(o.candidates, EditKind::kAssignTo, &Candidate::edit) != o.candidates.end()) return Code::kToNotAssigned;
+  if (std::ranges::find(o.candidates, EditKind::kAssignTo, &Candidate::edit) != o.candidates.end())
+    return Code::kToNotAssigned;
   if (o.kind == Kind::kOptimizerState) return Code::kOptimizerState;
   if (o.kind == Kind::kLossWeight) return Code::kLossWeight;
   if (broken.replica && two_cards) return Code::kReplicaPinned;

@@ -123,8 +123,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
             "{} is a {} of {}{}, whose others are on {}: it was made or put there by itself, and not moved", name,
             to_string(o.kind), owner_name, owner_class, expected);
       }
-      return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, to_string(o.kind), owner_name, owner_class,
-                         expected);
+      return fmt::format("{} is a {} of {}{}, which was never moved to {}", name, to_string(o.kind), owner_name,
+                         owner_class, expected);
     case Code::kPlainContainer:
       return fmt::format("{}{} is in a plain {} of {}{}; {} moves registered modules and parameters only",
                          computed_clause(o), name, owner.container.empty() ? "container" : owner.container, owner_name,
@@ -149,8 +149,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                          by_cuda ? ".cuda()" : ".to()", name);
     }
     case Code::kBatchNotMoved:
-      return fmt::format("{} came from the data{} and was not moved to {}", name, o.kind == Kind::kBatch ? " loader" : "",
-                         expected);
+      return fmt::format("{} came from the data{} and was not moved to {}", name,
+                         o.kind == Kind::kBatch ? " loader" : "", expected);
     case Code::kInconsistentSource: {
       std::string counts;
       for (const auto& [device, count] : o.made_here) {
@@ -165,8 +165,8 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
     case Code::kLossWeight:
       return fmt::format("{} belongs to a loss that was not moved to {}", name, expected);
     case Code::kOptimizerState:
-      if (const Step* made_here = first_known(o); made_here != nullptr && made_here->action == Action::kCreated &&
-                                                  cause_line == made_here->at.line) {
+      if (const Step* made_here = first_known(o);
+          made_here != nullptr && made_here->action == Action::kCreated && cause_line == made_here->at.line) {
         return fmt::format("{}, {}, was made without a device and landed on {}; its parameter is on {}", name, origin,
                            o.device, expected);
       }

@@ -47,17 +47,17 @@ std::string number_of(const std::string& device) { return device.substr(device.f
 
 Told cpu_tensor(const Facts& facts) {
   const std::string name = facts.operands.empty() ? "" : facts.operands.front().name;
-  return {facts.op + "() of an NCCL group got a tensor on the CPU",
-          (name.empty() ? "the tensor" : "`" + name + "`") +
-              " is on the CPU; NCCL moves the memory of CUDA devices only",
-          {"move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"}};
+  return {
+      facts.op + "() of an NCCL group got a tensor on the CPU",
+      (name.empty() ? "the tensor" : "`" + name + "`") + " is on the CPU; NCCL moves the memory of CUDA devices only",
+      {"move it to the rank's device first, or use a group with Gloo for CPU tensors (\"cpu:gloo,cuda:nccl\")"}};
 }
 
 Told cpu_module(const Facts& facts) {
-  return {fmt::format("DistributedDataParallel over an NCCL group was given {}, which is on the CPU", facts.subject),
-          fmt::format("{} and the rest of {} were never moved to the rank's device", listed(facts.names),
-                      facts.subject),
-          {"move the module to the rank's device before it is wrapped"}};
+  return {
+      fmt::format("DistributedDataParallel over an NCCL group was given {}, which is on the CPU", facts.subject),
+      fmt::format("{} and the rest of {} were never moved to the rank's device", listed(facts.names), facts.subject),
+      {"move the module to the rank's device before it is wrapped"}};
 }
 
 Told shared_device(const Facts& facts) {
@@ -90,11 +90,11 @@ Told scattered(const Facts& facts) {
 }
 
 Told several_devices(const Facts& facts) {
-  return {fmt::format("{} was given {}, which is on {}", facts.wrapper, facts.subject,
-                      fmt::join(facts.devices, " and ")),
-          fmt::format("{} {} on {}, the rest on another device", listed(facts.names),
-                      facts.names.size() == 1 ? "is" : "are", facts.device),
-          {"move the whole module right before it is wrapped"}};
+  return {
+      fmt::format("{} was given {}, which is on {}", facts.wrapper, facts.subject, fmt::join(facts.devices, " and ")),
+      fmt::format("{} {} on {}, the rest on another device", listed(facts.names),
+                  facts.names.size() == 1 ? "is" : "are", facts.device),
+      {"move the whole module right before it is wrapped"}};
 }
 
 Told pinned(const Facts& facts) {
@@ -201,17 +201,20 @@ Told second_backward(const Facts& facts) {
 Told ready_twice(const Facts& facts) {
   Told told{fmt::format("a gradient of {} was ready twice in one iteration", facts.subject), "", {}};
   if (facts.seen == Seen::kTwiceByBackward) {
-    told.why = "backward() ran a second time after one forward(), and each parameter may be reduced once for each "
-               "forward()";
+    told.why =
+        "backward() ran a second time after one forward(), and each parameter may be reduced once for each "
+        "forward()";
     told.notes = {kOneBackward};
   } else if (facts.seen == Seen::kTwiceByCheckpoint) {
-    told.why = fmt::format("the part that checkpoint() at {} runs again is used more than once, and reentrant "
-                           "checkpointing gives its gradient each time",
-                           at(facts.made));
+    told.why = fmt::format(
+        "the part that checkpoint() at {} runs again is used more than once, and reentrant "
+        "checkpointing gives its gradient each time",
+        at(facts.made));
     told.notes = {"checkpoint(…, use_reentrant=False); static_graph=True where every step is like this one"};
   } else {
-    told.why = "it is used in two graphs of one backward pass (a part that is run twice under reentrant checkpointing, "
-               "or outside of forward())";
+    told.why =
+        "it is used in two graphs of one backward pass (a part that is run twice under reentrant checkpointing, "
+        "or outside of forward())";
     told.notes = {"use it inside forward() only; static_graph=True where every step is like this one"};
   }
   if (!facts.names.empty()) told.why = "`" + facts.names.front() + "`: " + told.why;
@@ -220,24 +223,40 @@ Told ready_twice(const Facts& facts) {
 
 Told sentences(const Facts& facts) {
   switch (facts.seen) {
-    case Seen::kCpuTensor: return cpu_tensor(facts);
-    case Seen::kCpuModule: return cpu_module(facts);
-    case Seen::kSharedDevice: return shared_device(facts);
-    case Seen::kSharedCheckpoint: return shared_checkpoint(facts);
-    case Seen::kScattered: return scattered(facts);
-    case Seen::kSeveralDevices: return several_devices(facts);
-    case Seen::kDeviceIds: return device_ids(facts);
-    case Seen::kMovedAfterWrapping: return moved_after_wrapping(facts);
-    case Seen::kOptimizerBefore: return optimizer_before(facts);
-    case Seen::kFrozen: return frozen(facts);
-    case Seen::kLost: return lost(facts);
-    case Seen::kUnused: return unused(facts);
-    case Seen::kSecondBackward: return second_backward(facts);
+    case Seen::kCpuTensor:
+      return cpu_tensor(facts);
+    case Seen::kCpuModule:
+      return cpu_module(facts);
+    case Seen::kSharedDevice:
+      return shared_device(facts);
+    case Seen::kSharedCheckpoint:
+      return shared_checkpoint(facts);
+    case Seen::kScattered:
+      return scattered(facts);
+    case Seen::kSeveralDevices:
+      return several_devices(facts);
+    case Seen::kDeviceIds:
+      return device_ids(facts);
+    case Seen::kMovedAfterWrapping:
+      return moved_after_wrapping(facts);
+    case Seen::kOptimizerBefore:
+      return optimizer_before(facts);
+    case Seen::kFrozen:
+      return frozen(facts);
+    case Seen::kLost:
+      return lost(facts);
+    case Seen::kUnused:
+      return unused(facts);
+    case Seen::kSecondBackward:
+      return second_backward(facts);
     case Seen::kTwiceByBackward:
     case Seen::kTwiceByCheckpoint:
-    case Seen::kTwice: return ready_twice(facts);
-    case Seen::kPinned: return pinned(facts);
-    case Seen::kSavedElsewhere: return saved_elsewhere(facts);
+    case Seen::kTwice:
+      return ready_twice(facts);
+    case Seen::kPinned:
+      return pinned(facts);
+    case Seen::kSavedElsewhere:
+      return saved_elsewhere(facts);
   }
   return {};
 }

@@ -38,8 +38,8 @@ Passes parse_passes(std::string_view text) {
 
 namespace {
 
-constexpr std::string_view kUnfinished = "unfinished-reduction", kParted = "ranks-part-ways",
-                           kMissing = "rank-missing", kTwice = "ready-twice";
+constexpr std::string_view kUnfinished = "unfinished-reduction", kParted = "ranks-part-ways", kMissing = "rank-missing",
+                           kTwice = "ready-twice";
 
 bool explains(std::string_view reason) { return reason == kUnfinished || reason == kTwice || reason == kParted; }
 
@@ -110,15 +110,14 @@ std::string ways(const Lacking& entry, const ByLack& lacks, const std::vector<in
     return fmt::format("{} {} used only after {}, where {} left early and {} did not", shown, are,
                        condition_words(*entry.branch), rank_list(ranks), rank_list(took));
   if (entry.branch)
-    return fmt::format("{} {} used only {}, a branch that {} took and {} did not", shown, are,
-                       way_words(*entry.branch), rank_list(took), rank_list(ranks));
+    return fmt::format("{} {} used only {}, a branch that {} took and {} did not", shown, are, way_words(*entry.branch),
+                       rank_list(took), rank_list(ranks));
   return fmt::format("{} took part in what forward() returned on {}, but not on {}", shown, rank_list(took),
                      rank_list(ranks));
 }
 
 /// One finding for all ranks that lack something at one place, with what each of them lacks. The others' are marked.
-void make_one(const std::vector<Found>& found, const std::vector<RankReport>& reports,
-              Dropped& dropped) {
+void make_one(const std::vector<Found>& found, const std::vector<RankReport>& reports, Dropped& dropped) {
   const ByLack lacks = by_what_is_lacking(found);
   if (lacks.empty()) return;
   const Lacking& entry = *found.front().lacking;
@@ -183,8 +182,7 @@ void drop_consequences(std::vector<RankReport>& reports) {
       if (finding.reason == kMissing) return explained;
       if (finding.reason != kParted || lacking.empty()) return false;
       // One rank left its bucket open, the other did not.
-      return !std::all_of(finding.ranks.begin(), finding.ranks.end(),
-                          [&](int rank) { return lacking.contains(rank); });
+      return !std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) { return lacking.contains(rank); });
     });
   }
 }

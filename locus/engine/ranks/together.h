@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "locus/engine/report.h"
 #include "locus/engine/ranks/seen.h"
+#include "locus/engine/report.h"
 
 namespace locus::engine::ranks {
 

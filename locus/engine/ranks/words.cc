@@ -15,10 +15,17 @@ constexpr std::string_view kSameOrder =
 constexpr std::size_t kMaxParts = 8;
 
 std::string type_name(const std::string& dtype) {
-  static constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
-      {"Float", "float32"}, {"Double", "float64"}, {"Half", "float16"}, {"BFloat16", "bfloat16"},
-      {"Int", "int32"},     {"Long", "int64"},     {"Short", "int16"},  {"Char", "int8"},
-      {"Byte", "uint8"},    {"ComplexFloat", "complex64"},              {"ComplexDouble", "complex128"}};
+  static constexpr std::pair<std::string_view, std::string_view> kTypes[] = {{"Float", "float32"},
+                                                                             {"Double", "float64"},
+                                                                             {"Half", "float16"},
+                                                                             {"BFloat16", "bfloat16"},
+                                                                             {"Int", "int32"},
+                                                                             {"Long", "int64"},
+                                                                             {"Short", "int16"},
+                                                                             {"Char", "int8"},
+                                                                             {"Byte", "uint8"},
+                                                                             {"ComplexFloat", "complex64"},
+                                                                             {"ComplexDouble", "complex128"}};
   for (const auto& [theirs, ours] : kTypes) {
     if (dtype == theirs) return std::string(ours);
   }
@@ -57,9 +64,9 @@ Finding parted(std::string message, const std::vector<std::pair<int, Call>>& mad
     parts.push_back(fmt::format("rank {}: {} at {}", rank, words(call), at(call.place)));
   }
   const Call &first = made[0].second, &second = made[1].second;
-  Finding finding = finding_of("ranks-part-ways", std::move(message),
-                               fmt::format("{}: {}", fmt::join(parts, "; "), difference), first.place, second.place,
-                               first.name);
+  Finding finding =
+      finding_of("ranks-part-ways", std::move(message), fmt::format("{}: {}", fmt::join(parts, "; "), difference),
+                 first.place, second.place, first.name);
   finding.notes.emplace_back(advice);
   for (const auto& [rank, call] : made) finding.ranks.push_back(rank);
   std::sort(finding.ranks.begin(), finding.ranks.end());
@@ -156,13 +163,13 @@ Finding missing(const Call& call, std::vector<int> waiting, int rank, const std:
   const bool several = waiting.size() > 1;
   std::string came;
   if (last) came = fmt::format("; its last call was number {}, {} at {}", last->number, words(*last), at(last->place));
-  Finding finding = finding_of(
-      "rank-missing",
-      fmt::format("rank {} did not come to {} {}, {}", rank, call.is_message() ? "message" : "collective", call.number,
-                  words(call)),
-      fmt::format("rank{} {} wait{} at {}; rank {} {}{}", several ? "s" : "", fmt::join(waiting, ", "),
-                  several ? "" : "s", at(call.place), rank, why, came),
-      call.place, last ? last->place : Location(), call.name);
+  Finding finding =
+      finding_of("rank-missing",
+                 fmt::format("rank {} did not come to {} {}, {}", rank, call.is_message() ? "message" : "collective",
+                             call.number, words(call)),
+                 fmt::format("rank{} {} wait{} at {}; rank {} {}{}", several ? "s" : "", fmt::join(waiting, ", "),
+                             several ? "" : "s", at(call.place), rank, why, came),
+                 call.place, last ? last->place : Location(), call.name);
   finding.culprit.name = fmt::format("rank {}", rank), finding.culprit.kind = Kind::kVariable;
   finding.ranks = std::move(waiting);
   return finding;

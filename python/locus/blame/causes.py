@@ -35,7 +35,7 @@ def on_the_way(
     links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
     told: list[list[Fact]] = [statements.said_at(link) for link in links]
     if not only_sure:
-        for number, fact in _pointed_at(links, told, steps, trail, is_batch):
+        for number, fact in list(_pointed_at(links, any(told), steps, trail, is_batch)):
             told[number].append(fact)
         for cause, fact in _off_the_way(steps, others, links, users):
             yield cause, [fact], len(links)
@@ -75,16 +75,16 @@ def _at_edit(cause: Cause) -> Cause:
 
 
 def _pointed_at(
-    links: list[trails.Link], told: list[list[Fact]], steps: list[histories.Step], trail: trails.Trail, is_batch: bool
+    links: list[trails.Link], is_said: bool, steps: list[histories.Step], trail: trails.Trail, is_batch: bool
 ) -> Iterator[tuple[int, Fact]]:
-    """What the links together with the value's history say of one of them."""
+    """What the links together with the value's history say of one of them; `is_said`: a statement says it by itself."""
     for number, link in enumerate(links):
         if siblings.moved_nearby(link) and not _is_made_there(link, links):
             yield number, "rest_is_moved"
     pointed: list[tuple[trails.Link | None, Fact]] = []
     if is_batch:
         pointed.append((_unpacking(links), "unpacked_here"))
-    if trail.held and not any(told) and any(step.facts["action"] == "received" for step in steps):
+    if trail.held and not is_said and any(step.facts["action"] == "received" for step in steps):
         # Computed on the host with what is kept there: it goes over when that is done.
         before = trail.links[: trail.held[0][2]]
         link = next((each for each in before if each.how == "assign" and each.context.frame is not None), None)
@@ -208,7 +208,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
         edit = rewriting.append_call(file, node.func.value, f".to({words})")
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
-        made = isinstance(node, ast.Call) and makers.makes_tensor(node)
+        made = isinstance(node, ast.Call) and histories.called_name(node) in makers.FACTORIES
         edit = None
         if made:
             edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))

@@ -9,7 +9,7 @@ import ast
 
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, text_index, values
-from locus.program.links import Link
+from locus.program.links import Link, flow_of
 
 
 def moved_in_statement(link: Link) -> bool:
@@ -130,8 +130,19 @@ def moved_later(link: Link) -> ast.Assign | None:
         if rewriting.moves_itself(statement) and isinstance(statement.targets[0], ast.Name)
         and statement.lineno > link.statement.lineno and bindings.is_move(statement.value)
     }  # fmt: skip
-    fellows = [statement for name, statement in moves.items() if name in names - {link.name}]
-    return fellows[-1] if fellows and link.name not in moves else None
+    if link.name in moves:
+        return None
+    fellows = [move for name, move in moves.items() if name in names - {link.name} and _is_bound_at(link, move)]
+    return fellows[-1] if fellows else None
+
+
+def _is_bound_at(link: Link, move: ast.Assign) -> bool:
+    """Whether what a statement moves is what the link's statement has bound, and not something later of that name."""
+    file = link.context.file
+    flow = flow_of(file, link.context.scope)
+    moved = move.value.func.value if isinstance(move.value, ast.Call) else None
+    reaching = flow.reaching(moved) if flow is not None and isinstance(moved, ast.Name) else ()
+    return any(each.node is link.statement or file.statement(each.node) is link.statement for each in reaching)
 
 
 def moved_in_loop(link: Link) -> list[ast.Call]:
