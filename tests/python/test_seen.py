@@ -10,7 +10,7 @@ HEADER = pathlib.Path(__file__).parents[2] / "locus" / "engine" / "ranks" / "see
 
 
 def test_the_kinds_are_those_of_the_engine():
-    known = re.findall(r'\beach\(k\w+,\s+"([^"]+)"', HEADER.read_text(), re.MULTILINE)
+    known = re.findall(r'^  each\(k\w+, "([^"]+)"', HEADER.read_text(), re.MULTILINE)
     assert len(known) > 10 and sorted(typing.get_args(seen.Seen)) == sorted(known)
 
 

@@ -13,21 +13,27 @@
 namespace locus::engine::ranks {
 
 /// What was seen. (name, its name in JSON, the finding's reason)
-#define LOCUS_SEEN(each)                                                                                               \
-  each(kCpuTensor, "cpu-tensor", "cpu-collective") each(kCpuModule, "cpu-module", "cpu-collective")                    \
-      each(kSharedDevice, "shared-device", "shared-device")                                                            \
-          each(kSharedCheckpoint, "shared-checkpoint", "shared-checkpoint")                                            \
-              each(kScattered, "scattered-module", "scattered-module") each(                                           \
-                  kSeveralDevices, "several-devices", "scattered-module") each(kDeviceIds, "device-ids", "device-ids") \
-                  each(kMovedAfterWrapping, "moved-after-wrapping", "moved-after-wrapping")                            \
-                      each(kOptimizerBefore, "optimizer-before", "optimizer-before")                                   \
-                          each(kFrozen, "frozen", "unfinished-reduction") each(kLost, "lost", "unfinished-reduction")  \
-                              each(kUnused, "unused", "unfinished-reduction")                                          \
-                                  each(kSecondBackward, "second-backward", "ready-twice")                              \
-                                      each(kTwiceByBackward, "twice-by-backward", "ready-twice")                       \
-                                          each(kTwiceByCheckpoint, "twice-by-checkpoint", "ready-twice")               \
-                                              each(kTwice, "twice", "ready-twice") each(kPinned, "pinned", "other")    \
-                                                  each(kSavedElsewhere, "saved-elsewhere", "checkpoint")
+// clang-format off
+#define LOCUS_SEEN(each)                                                    \
+  each(kCpuTensor, "cpu-tensor", "cpu-collective")                          \
+  each(kCpuModule, "cpu-module", "cpu-collective")                          \
+  each(kSharedDevice, "shared-device", "shared-device")                     \
+  each(kSharedCheckpoint, "shared-checkpoint", "shared-checkpoint")         \
+  each(kScattered, "scattered-module", "scattered-module")                  \
+  each(kSeveralDevices, "several-devices", "scattered-module")              \
+  each(kDeviceIds, "device-ids", "device-ids")                              \
+  each(kMovedAfterWrapping, "moved-after-wrapping", "moved-after-wrapping") \
+  each(kOptimizerBefore, "optimizer-before", "optimizer-before")            \
+  each(kFrozen, "frozen", "unfinished-reduction")                           \
+  each(kLost, "lost", "unfinished-reduction")                               \
+  each(kUnused, "unused", "unfinished-reduction")                           \
+  each(kSecondBackward, "second-backward", "ready-twice")                   \
+  each(kTwiceByBackward, "twice-by-backward", "ready-twice")                \
+  each(kTwiceByCheckpoint, "twice-by-checkpoint", "ready-twice")            \
+  each(kTwice, "twice", "ready-twice")                                      \
+  each(kPinned, "pinned", "other")                                          \
+  each(kSavedElsewhere, "saved-elsewhere", "checkpoint")
+// clang-format on
 
 enum class Seen : std::uint8_t {
 #define LOCUS_NAME(name, text, reason) name,
