@@ -116,6 +116,9 @@ PROGRAMS = {
         "x.mean(0) + net.weight.grad\n",
         "net.weight.grad", "gradient", "net.weight.grad",
     ),
+    "gradient of a variable": (
+        "w = torch.ones(2, 4, requires_grad=True)\nw.sum().backward()\ng = w.grad\nx + g\n", "g", "variable", "g",
+    ),
     "batch from a loader": (
         "from torch.utils.data import DataLoader, TensorDataset\n"
         "loader = DataLoader(TensorDataset(torch.ones(2, 4), torch.zeros(2, dtype=torch.long)), batch_size=2)\n"

@@ -154,9 +154,10 @@ class Walk:
         """(holder, key, value) of all that is held, where it was asked for."""
         self.seen = seen if seen is not None else set()
         self._wants, self._enters, self._with_tensors, self._with_edges = wants, enters, tensors, edges
-        self._with_gradients, self._deep, self._max_visits = gradients, deep, _MAX_VISITS if bounded else 1 << 60
-        self._max_depth, self._max_elements = max_depth, max_elements
-        self._barren, self._fields = (BARREN - _FUNCTIONS, _NEVER) if deep else (BARREN, _MODULE_FIELDS)
+        self._with_gradients, self._deep, self._max_depth, self._max_elements = gradients, deep, max_depth, max_elements
+        self._max_visits = _MAX_VISITS if bounded else 1 << 60
+        self._fields = _NEVER if deep else _MODULE_FIELDS
+        self._barren = BARREN - {types.FunctionType, types.MethodType} if deep else BARREN
         self._queue: list[tuple[float, int, int, Node]] = []
         self._roots: list[tuple[object, str, str, float, int]] = []
         self._parameters: dict[int, tuple[Node, str]] = {}
@@ -180,6 +181,8 @@ class Walk:
                 try:
                     if self._enters is None or self._enters(node.value):
                         self._enter(node)
+                except KeyboardInterrupt:
+                    raise
                 except BaseException:  # what refuses to be looked at costs no other its name
                     continue
 
@@ -216,16 +219,16 @@ class Walk:
         if issubclass(cls, (torch.Tensor, torch.Generator)):
             if not self._with_tensors:
                 return
-            gradient = gradient_of(value) if self._with_gradients else None
+            # A finding explains the gradient of any other leaf by how the leaf was made.
+            gradient = gradient_of(value) if self._with_gradients and (self._deep or isinstance(key, tuple)) else None
             node: Node | None = None
             if self._wants is None or self._wants(value):
                 node = Node(value, label, kind, holder, key, step, frame, detached)
                 self.tensors.append(node)
             if gradient is not None and (self._wants is None or self._wants(gradient)):
                 node = node or Node(value, label, kind, holder, key, step, frame, detached)
-                inner = Node(gradient, ".grad", "gradient", node, "grad", step, frame, detached)
-                inner.depth = node.depth
-                self.tensors.append(inner)
+                self.tensors.append(Node(gradient, ".grad", "gradient", node, "grad", step, frame, detached))
+                self.tensors[-1].depth = node.depth
         elif id(value) not in self.seen and not issubclass(cls, (str, int, float, bytes)):
             step += _LAST if is_optimizer(value) else 0
             node = Node(value, label, kind, holder, key, step, frame, detached)
@@ -377,7 +380,6 @@ def _is_walked(value: object) -> bool:
 
 _NEVER = {"_parameters", "_buffers", "_modules", "_flat_weights"}
 _MODULE_FIELDS = set(vars(torch.nn.Module())) | _NEVER | {"_is_full_backward_hook", "_hf_hook", "_old_forward"}
-_FUNCTIONS = {types.FunctionType, types.MethodType}
 _NOT_WALKED = (
     type, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, types.FrameType,
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
