@@ -17,10 +17,11 @@ import torch
 
 from locus.errors import UsageError
 from locus.program import exchanging, moments, values
+from locus.vocabulary import Kind
 
 _ALIGNMENT = 16  # bytes; the largest element there is
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-_WORDS = {
+_WORDS: dict[Kind, tuple[str, str]] = {
     "parameter": ("parameter", "parameters"),
     "buffer": ("buffer", "buffers"),
     "gradient": ("gradient", "gradients"),
@@ -40,7 +41,7 @@ class Moved(NamedTuple):
     """One tensor that was moved."""
 
     name: str
-    kind: str
+    kind: Kind
     """As in findings: parameter, buffer, plain-attribute, optimizer-state and so on."""
     origin: str
     """The device where it was."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from locus.program import objects, values
+from locus.vocabulary import Kind
 
 
 class Held(NamedTuple):
@@ -22,7 +23,7 @@ class Held(NamedTuple):
 
     tensor: torch.Tensor
     name: str
-    kind: str
+    kind: Kind
 
 
 class Graph:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 from locus.program import batches, objects, places, values
+from locus.vocabulary import Kind
 
 _MAX_ELEMENTS = 2_000
 _MAX_DEPTH = 7
@@ -29,7 +30,7 @@ class Match(NamedTuple):
     """One name of a tensor."""
 
     name: str
-    kind: str
+    kind: Kind
     likeness: int
     way: objects.Way
     frame: int
@@ -65,7 +66,7 @@ class _Root(NamedTuple):
 
     value: object
     name: str
-    kind: str
+    kind: Kind
     rank: float
     frame: int
 
@@ -130,7 +131,7 @@ def _roots(frame: types.FrameType, number: int, mine: bool, bound: dict[str, bat
     for name, value in list(frame.f_locals.items()):
         if type(value) in objects.BARREN or not isinstance(name, str) or name.startswith("__"):
             continue  # most of what a program has names for
-        kind = "batch" if name in bound else "closure" if name in code.co_freevars else "variable"
+        kind: Kind = "batch" if name in bound else "closure" if name in code.co_freevars else "variable"
         is_self = name == "self" or (name == first and _has_method(value, code.co_name))
         yield from _root(name, value, kind, number, 0 if mine else _LIBRARY, is_self)
     if mine and frame.f_locals is not frame.f_globals:
@@ -139,7 +140,7 @@ def _roots(frame: types.FrameType, number: int, mine: bool, bound: dict[str, bat
                 yield from _root(name, value, "global", number, 0.2)
 
 
-def _root(name: str, value: object, kind: str, frame: int, rank: float, is_self: bool = False) -> Iterator[_Root]:
+def _root(name: str, value: object, kind: Kind, frame: int, rank: float, is_self: bool = False) -> Iterator[_Root]:
     if isinstance(value, types.ModuleType):
         if kind == "global" and places.is_user_file(getattr(value, "__file__", None) or "<frozen module>"):
             for inner, thing in list(vars(value).items()):

@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 import torch
 
 from locus.program import places, values
+from locus.vocabulary import Kind
 
 _MAX_VISITS = 60_000
 _LAST = 1_000.0  # the rank of optimizers: what they hold is called after the parameters of modules
 _PLAIN_STEP = 0.4  # a plain attribute comes after what the module knows of
 
 # What a name is worth when a tensor has several: the kinds that explain a placement come first, see standing().
-_OWNED = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
-_ATTACHED = {"plain-attribute", "plain-container", "function-context"}
-_TABLES = (("_parameters", "parameter"), ("_buffers", "buffer"), ("_modules", ""))
+_OWNED: set[Kind] = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
+_ATTACHED: set[Kind] = {"plain-attribute", "plain-container", "function-context"}
+_TABLES: dict[str, Kind] = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "variable"}
 _SEQUENCES: tuple[Any, ...] = (list, tuple, collections.deque, set, frozenset)
-_KEYED = (torch.nn.ModuleDict, torch.nn.ParameterDict)
 _LOSS = torch.nn.modules.loss._Loss
 _order = itertools.count()
 _CONTAINERS = ((dict, "dict"), (tuple, "tuple"), (list, "list"), (set, "set"), (collections.deque, "deque"))
@@ -58,7 +58,7 @@ class Node:
     __slots__ = ("depth", "detached", "frame", "key", "kind", "label", "order", "parent", "rank", "value")
 
     def __init__(
-        self, value: object, label: str, kind: str, parent: Node | None, key: object, rank: float, frame: int,
+        self, value: object, label: str, kind: Kind, parent: Node | None, key: object, rank: float, frame: int,
         detached: bool,
     ):  # fmt: skip
         self.value, self.label, self.kind, self.parent, self.key, self.rank = value, label, kind, parent, key, rank
@@ -121,7 +121,7 @@ class Node:
         return Way(holder, "".join([str(spot.key), *within]), container(spot.value))
 
 
-def standing(kind: str, name: str, exact: bool = True) -> float:
+def standing(kind: Kind, name: str, exact: bool = True) -> float:
     """How much a name says about why the tensor is where it is; less is more. `exact`: of the tensor, not of a view."""
     if kind in _OWNED:
         return 0 if exact else 3
@@ -159,10 +159,10 @@ class Walk:
         self._fields = _NEVER if deep else _MODULE_FIELDS
         self._barren = BARREN - {types.FunctionType, types.MethodType} if deep else BARREN
         self._queue: list[tuple[float, int, int, Node]] = []
-        self._roots: list[tuple[object, str, str, float, int]] = []
+        self._roots: list[tuple[object, str, Kind, float, int]] = []
         self._parameters: dict[int, tuple[Node, str]] = {}
 
-    def add(self, value: object, label: str, kind: str = "variable", rank: float = 0.0, frame: int = 0) -> None:
+    def add(self, value: object, label: str, kind: Kind = "variable", rank: float = 0.0, frame: int = 0) -> None:
         """Where to begin."""
         self._roots.append((value, label, kind, rank, frame))
 
@@ -205,7 +205,7 @@ class Walk:
         return found
 
     def _reach(
-        self, holder: Node | None, key: object, label: str, value: object, kind: str, step: float = 0.0,
+        self, holder: Node | None, key: object, label: str, value: object, kind: Kind, step: float = 0.0,
         detached: bool = False, frame: int = 0,
     ) -> None:  # fmt: skip
         cls = type(value)
@@ -234,8 +234,6 @@ class Walk:
             node = Node(value, label, kind, holder, key, step, frame, detached)
             heapq.heappush(self._queue, (step, node.depth, node.order, node))
 
-    # -- the kinds of objects
-
     def _enter(self, node: Node) -> None:
         value, cls = node.value, type(node.value)
         if issubclass(cls, torch.nn.Module):
@@ -262,15 +260,15 @@ class Walk:
             for key, label, item in _behind(value):
                 self._reach(node, key, label, item, node.kind)
 
-    def _enter_attributes(self, node: Node, kind: str) -> None:
+    def _enter_attributes(self, node: Node, kind: Kind) -> None:
         for name, item in values.attributes(node.value).items():
             if isinstance(name, str):
                 self._reach(node, name, _part(name), item, kind)
 
     def _enter_module(self, node: Node) -> None:
         module = node.value
-        inside, keyed = values.attributes(module), isinstance(module, _KEYED)
-        for table, kind in _TABLES:
+        inside, keyed = values.attributes(module), isinstance(module, (torch.nn.ModuleDict, torch.nn.ParameterDict))
+        for table, kind in _TABLES.items():
             for name, item in list((inside.get(table) or {}).items()):
                 if item is None:
                     continue
@@ -296,7 +294,8 @@ class Walk:
                     self._reach(node, name, _part(name), item, kind, detached=True)
 
     def _enter_optimizer(self, node: Node) -> None:
-        inside, kind = values.attributes(node.value), "optimizer-state"
+        inside = values.attributes(node.value)
+        kind: Kind = "optimizer-state"
         spots: dict[int, str] = {}
         for number, group in enumerate(inside.get("param_groups") or ()):
             for place, item in enumerate(group.get("params", ())):
