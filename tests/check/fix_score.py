@@ -80,7 +80,7 @@ def fix(runner: ForkRunner, path: Path) -> Copy:
 def is_verified(finding: dict | None) -> bool:
     if finding is None:
         return False
-    by_others = "mended by the edits of the other findings" in finding["notes"]
+    by_others = "fixed by the edits of the other findings" in finding["notes"]
     return by_others or (bool(finding["fixes"]) and all(fix["verified"] for fix in finding["fixes"]))
 
 

@@ -60,7 +60,7 @@ def test_a_diff_of_verified_edits(program, broken):
     assert "-    x = torch.ones(2, 4)" in lines and "+    x = torch.ones(2, 4, device=device)" in lines
     tags = [line.split()[:3] for line in lines if "LOC" in line]
     assert tags == [["verified", "LOC003", "train.py:9"], ["verified", "LOC004", "train.py:20"]], result.stderr
-    assert lines[-1] == "locus: 2 findings, 2 mended by verified edits; 1 more run"
+    assert lines[-1] == "locus: 2 findings, 2 fixed by verified edits; 1 more run"
 
 
 def test_apply(program, broken):
@@ -161,7 +161,7 @@ def test_standard_input_is_read_again(program, broken):
     source = f"import os, sys\nos.dup2(os.open({str(broken.parent / 'number')!r}, os.O_RDONLY), 0)\n"
     source += "from locus.commands.cli import main\nfor a in [sys.argv[1:]]:\n    sys.exit(main(a))\n"
     result = program.run_source(source, "fix", str(broken), cwd=broken.parent)
-    assert result.code == 1 and "2 mended by verified edits; 1 more run" in result.stderr, result.describe()
+    assert result.code == 1 and "2 fixed by verified edits; 1 more run" in result.stderr, result.describe()
 
 
 def test_another_edit_where_the_first_breaks_the_program(program, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from checker import LOCUS
 
 IMPATIENT = Path(__file__).parent / "run_impatient.py"
-FIXED = "1 finding, 1 mended by verified edits; 1 more run"
+FIXED = "1 finding, 1 fixed by verified edits; 1 more run"
 MISTAKE = "\nx = torch.ones(2, device='cuda') + torch.ones(2)\n"
 LOADER = """
 from torch.utils.data import DataLoader, TensorDataset
@@ -187,7 +187,7 @@ def test_a_run_with_fixes_has_a_deadline(program, tmp_path):
     result = program.run(IMPATIENT, 1, 120, 60, "fix", "p.py", cwd=tmp_path, deadline=120)
     assert result.code == 1 and not result.timed_out, result.describe()
     assert "the run with the fixes did not end within 1 s" in result.stderr, result.describe()
-    assert "0 mended by verified edits" in result.stderr, result.describe()
+    assert "0 fixed by verified edits" in result.stderr, result.describe()
     runs = (tmp_path / "runs").read_text().split()
     assert len(runs) >= 2 and not any(is_alive(pid) for pid in runs[1:])
 

@@ -12,7 +12,9 @@ def text(raw, path="/p.py"):
 
 
 def edit(line, old, new, path="/p.py"):
-    return {"file": path, "line": line, "old": old, "new": new, "note": ""}
+    from locus.fixing.patches import Edit
+
+    return Edit(path, line, old, new)
 
 
 def merged(raw, *edits):
@@ -27,7 +29,7 @@ def test_edits_of_one_line():
     result = merged(b"y = a + b + c\n", edit(1, old, "y = a + b.to(d) + c"), edit(1, old, "y = a + b + c.to(d)"))
     assert result == (b"y = a + b.to(d) + c.to(d)\n", 2, 0)
     same = edit(1, old, "y = a.to(d) + b + c")
-    assert merged(b"y = a + b + c\n", same, dict(same)) == (b"y = a.to(d) + b + c\n", 2, 0)
+    assert merged(b"y = a + b + c\n", same, edit(1, old, same.new)) == (b"y = a.to(d) + b + c\n", 2, 0)
     clash = merged(b"y = a + b + c\n", edit(1, old, "y = a + b.to(d) + c"), edit(1, old, "y = a + b.to(e) + c"))
     assert clash == (b"y = a + b.to(d) + c\n", 1, 1)
 
@@ -84,13 +86,14 @@ def test_a_folder_that_can_not_be_written(tmp_path):
 
 
 class FakeProgram:
-    """A program of lines `xN = 0`, each a mistake; `judge(text)` says what is found, and whether it fails."""
+    """A program of lines `xN = 0`, each a mistake; `judge(text)` says what is found, and whether it fails;
+    `prints(text, shared_rng)` is what it writes."""
 
-    def __init__(self, tmp_path, lines, judge):
+    def __init__(self, tmp_path, lines, judge, prints=lambda text, shared_rng: None):
         self.path = str(tmp_path / "p.py")
         self.raw = "".join(f"x{n} = 0\n" for n in range(lines)).encode()
         (tmp_path / "p.py").write_bytes(self.raw)
-        self.judge, self.runs = judge, []
+        self.judge, self.prints, self.runs = judge, prints, []
 
     def finding(self, number, line=None, fixes=()):
         line = line or number + 1
@@ -99,23 +102,26 @@ class FakeProgram:
         made = [{"file": self.path, "line": line, "old": o, "new": n, "verified": False, "note": ""} for o, n in fixes]
         culprit = {"name": f"x{number}", "device": "cpu", "expression": ""}
         return {"id": f"f{number}", "code": "LOC004", "reason": "default-device", "cause": place, "culprit": culprit,
-                "uses": [use], "fixes": made, "candidates": [], "notes": [], "op": "add"}  # fmt: skip
+                "uses": [use], "history": [], "fixes": made, "candidates": [], "notes": [], "op": "add"}  # fmt: skip
 
     def report(self, findings):
         return {"findings": findings, "program": {"exit": 0, "steps": 0, "seconds": 0.1}}
 
-    def rerun(self, texts, limit):
-        from locus.process.rerun_server import Rerun
+    def rerun(self, texts, limit, shared_rng):
+        from locus.fixing.rerun import Rerun
 
         text = texts.get(self.path, self.raw).decode()
         self.runs.append(text)
         findings, fails = self.judge(text)
-        return Rerun(None if fails else self.report(findings), 1 if fails else 0, "ValueError" if fails else "")
+        if fails:
+            return Rerun(None, 1, "ValueError", traceback=((self.path, fails),) if fails is not True else ())
+        return Rerun(self.report(findings), 0, "", printed=self.prints(text, shared_rng))
 
     def verify(self, findings, **limits):
         from locus.fixing import verifying
 
-        return verifying.verify(self.report(findings), self.rerun, **limits)
+        printed = self.prints(self.raw.decode(), False)
+        return verifying.verify(self.report(findings), self.rerun, printed=printed, **limits)
 
 
 def left(program, text):
@@ -125,19 +131,19 @@ def left(program, text):
 def test_all_edits_in_one_run(tmp_path):
     program = FakeProgram(tmp_path, 6, lambda text: (left(program, text), False))
     outcome = program.verify(left(program, program.raw.decode()))
-    assert outcome.mended and len(program.runs) == 1 and outcome.runs == 1
+    assert outcome.fixed and len(program.runs) == 1 and outcome.runs == 1
 
 
 def test_bisects_when_an_edit_breaks_the_program(tmp_path):
     program = FakeProgram(tmp_path, 6, lambda text: (left(program, text), "x4 = 1" in text))
     outcome = program.verify(left(program, program.raw.decode()))
-    assert [c.verified for c in outcome.candidates] == [True] * 4 + [False, True]
-    assert "x4 = 0" in outcome.texts[program.path].decode() and "did not come to its end" in outcome.candidates[4].why
-    found = outcome.amended({})["findings"]
+    assert [a.verified for a in outcome.attempts] == [True] * 4 + [False, True]
+    assert "x4 = 0" in outcome.texts[program.path].decode() and "did not come to its end" in outcome.attempts[4].why
+    found = outcome.findings()
     assert [finding["fixes"][0]["verified"] for finding in found] == [True] * 4 + [False, True]
 
 
-def test_another_edit_is_tried_when_the_first_does_not_mend(tmp_path):
+def test_another_edit_is_tried_when_the_first_does_not_fix(tmp_path):
     def judge(text):
         return [program.finding(0)] if "x0 = 2" not in text else [], False
 
@@ -146,11 +152,11 @@ def test_another_edit_is_tried_when_the_first_does_not_mend(tmp_path):
     finding = program.finding(0, fixes=[("x0 = 0", "x0 = 1")])
     finding["candidates"] = [{"edit": "move_at_use", "fix": other}]
     outcome = program.verify([finding])
-    assert outcome.mended and outcome.texts[program.path] == b"x0 = 2\nx1 = 0\n"
-    assert outcome.amended({})["findings"][0]["fixes"][0]["new"] == "x0 = 2"
+    assert outcome.fixed and outcome.texts[program.path] == b"x0 = 2\nx1 = 0\n"
+    assert outcome.findings()[0]["fixes"][0]["new"] == "x0 = 2"
 
 
-def test_what_shows_when_the_rest_is_mended(tmp_path):
+def test_what_shows_when_the_rest_is_fixed(tmp_path):
     def judge(text):
         if "x0 = 0" in text:
             return [program.finding(0)], False
@@ -159,8 +165,8 @@ def test_what_shows_when_the_rest_is_mended(tmp_path):
 
     program = FakeProgram(tmp_path, 3, judge)
     outcome = program.verify([program.finding(0, fixes=[("x0 = 0", "a = 1\nx0 = a")])])
-    assert outcome.mended and outcome.texts[program.path] == b"a = 1\nx0 = a\nx1 = 1\nx2 = 0\n"
-    found = outcome.amended({})["findings"]
+    assert outcome.fixed and outcome.texts[program.path] == b"a = 1\nx0 = a\nx1 = 1\nx2 = 0\n"
+    found = outcome.findings()
     assert [f["id"] for f in found] == ["f0", "f1"] and found[1]["cause"]["line"] == 2
 
 
@@ -169,11 +175,11 @@ def test_no_more_runs_than_allowed(tmp_path):
     for most in (1, 2, 3):
         program.runs.clear()
         outcome = program.verify(left(program, program.raw.decode()), max_runs=most)
-        assert len(program.runs) == outcome.runs == most and not outcome.mended
-    assert "all 3 runs are used up (--max-runs)" in outcome.candidates[0].why
+        assert len(program.runs) == outcome.runs == most and not outcome.fixed
+    assert "all 3 runs are used up (--max-runs)" in outcome.attempts[0].why
 
 
 def test_no_run_without_time(tmp_path):
     program = FakeProgram(tmp_path, 2, lambda text: (left(program, text), False))
     outcome = program.verify(left(program, program.raw.decode()), has_time=lambda: False)
-    assert not program.runs and "the time for further runs is used up" in outcome.candidates[0].why
+    assert not program.runs and "the time for further runs is used up" in outcome.attempts[0].why

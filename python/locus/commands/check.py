@@ -20,6 +20,7 @@ from locus.watch import real
 
 if TYPE_CHECKING:
     from locus._bridge import Report
+    from locus.fixing.verifying import Outcome
 
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     reports.add_options(parser, "standard error")
     parser.add_argument("--baseline", metavar="REPORT", help="fail only on what this earlier JSON report has not")
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
-    parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they mend it")
+    parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they fix it")
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
@@ -54,7 +55,7 @@ class Observed(NamedTuple):
 
     report: Report
     outputs: list[reports.Output]
-    outcome: Any
+    outcome: Outcome | None
     """What came of trying the edits; None where that was not asked for, or where nothing was found."""
 
 
@@ -136,10 +137,11 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
             verifier = reruns.Verifier(
                 target,
                 session.folder,
-                lambda: _prepare_devices(arguments, options),
+                lambda shared_rng: _prepare_devices(arguments, options._replace(rng="cpu") if shared_rng else options),
                 lambda n: Session(target.name, target.arguments, n, project),
                 max_runs,
                 arguments.format != "text" and arguments.output is None,
+                compares_output=not arguments.real,  # a card's numbers are not the CPU's to the last digit
             )
         exit_code = _run_to_its_end(target, arguments, options, session, ending)
         return exit_code

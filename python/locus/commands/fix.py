@@ -1,17 +1,17 @@
-"""`locus fix`: checks a program, runs it again with the edits that mend it, and shows or writes them."""
+"""`locus fix`: checks a program, runs it again with the edits that fix it, and shows or writes them."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
 
 from locus.commands import check
 from locus.errors import UsageError
 from locus.fixing import patches
+from locus.fixing.verifying import Outcome
 from locus.process import endings, reports
 
-SUMMARY = "mend what a check finds: edits that were tried, as a diff or written to the files"
+SUMMARY = "fix what a check finds: edits that were tried, as a diff or written to the files"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """0: nothing to mend, or all of it mended with --apply; 1: findings; 2: Locus could not do it."""
+    """0: nothing to fix, or all of it fixed with --apply; 1: findings; 2: Locus could not do it."""
     arguments.verify = True
     return check.observe(arguments, lambda observed: _finish(observed, arguments))
 
 
-def _finish(observed: Any, arguments: argparse.Namespace) -> int:
+def _finish(observed: check.Observed, arguments: argparse.Namespace) -> int:
     outcome = observed.outcome
     if outcome is None:  # nothing was found, or the program was stopped
         check.write(observed, arguments)
@@ -52,10 +52,10 @@ def _finish(observed: Any, arguments: argparse.Namespace) -> int:
         _show(outcome, arguments, written)
     else:
         check.write(observed, arguments)
-    return reports.judge(observed.report, all_fixed=bool(arguments.apply and outcome.mended)).exit
+    return reports.judge(observed.report, all_fixed=bool(arguments.apply and outcome.fixed)).exit
 
 
-def _apply(outcome: Any) -> list[tuple[str, str]]:
+def _apply(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.changed:
         raise UsageError(
             f"{outcome.changed[0]} has changed since the program ran. Nothing was written; run `locus fix` again."
@@ -63,28 +63,28 @@ def _apply(outcome: Any) -> list[tuple[str, str]]:
     return patches.write(outcome.files, outcome.texts) if outcome.texts else []
 
 
-def _show(outcome: Any, arguments: argparse.Namespace, written: list[tuple[str, str]]) -> None:
+def _show(outcome: Outcome, arguments: argparse.Namespace, written: list[tuple[str, str]]) -> None:
     folder = os.getcwd()
-    verified = [c for c in outcome.candidates if c.verified]
+    verified = [a for a in outcome.attempts if a.verified]
     lines = []
-    for candidate in outcome.candidates:
-        finding = candidate.finding
-        if candidate.verified:
-            tag = "verified" if candidate.touched else "mended"
+    for attempt in outcome.attempts:
+        finding = attempt.finding
+        if attempt.verified:
+            tag = "verified" if attempt.touched else "fixed"
         else:
             tag = "suggested" if finding["fixes"] else "no edit"
         place = f"{_relative(finding['cause']['file'], folder)}:{finding['cause']['line']}"
         name = finding["culprit"]["name"] or finding["culprit"]["expression"] or finding["op"]
         lines.append(f"{tag:<9}  {finding['code']}  {place}  {name} ({finding['reason']})")
-        if tag == "mended":
+        if tag == "fixed":
             lines.append(f"{'':9}  {'':6}  by the edits of the others")
-        if not candidate.verified:
-            lines.append(f"{'':9}  {'':6}  {candidate.why}")
+        if not attempt.verified:
+            lines.append(f"{'':9}  {'':6}  {attempt.why}")
             for fix in finding["fixes"]:
                 lines += [f"{'':9}  {'':6}  {_relative(fix['file'], folder)}:{fix['line']}  {_first(fix['new'])}"]
-    count = len(outcome.candidates)
+    count = len(outcome.attempts)
     runs = f"{outcome.runs} more run{'s' * (outcome.runs != 1)}"
-    lines.append(f"locus: {count} finding{'s' * (count != 1)}, {len(verified)} mended by verified edits; {runs}")
+    lines.append(f"locus: {count} finding{'s' * (count != 1)}, {len(verified)} fixed by verified edits; {runs}")
     diff = patches.diff(outcome.files, outcome.texts, folder)
     if arguments.output:
         with open(arguments.output, "wb") as file:

@@ -14,14 +14,30 @@ import re
 import shutil
 import tempfile
 import tokenize
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from locus.errors import UsageError
 
-Edit = dict[str, Any]
-"""An EDIT of a case, or a fix of a report: file, line, old, new."""
-
 _TOKEN = re.compile(r"\r?\n|\w+|[^\S\n]+|.", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Another text for lines of a file; where `old` is empty, lines of their own after `line`."""
+
+    file: str
+    line: int
+    old: str
+    new: str
+    note: str = field(default="", compare=False)
+    kind: str = field(default="", compare=False)
+    """What it does, in the words of locus/engine/blame; "" where nobody has said."""
+
+    @property
+    def lines(self) -> range:
+        """The lines that it changes, in the text as it was."""
+        return range(self.line, self.line + self.old.count("\n") + 1)
 
 
 class Change(NamedTuple):
@@ -56,16 +72,16 @@ class Text:
 
     def changes(self, edit: Edit) -> list[Change] | None:
         """What an edit changes, to the word; None where the file has another text than the edit knows."""
-        new = edit["new"].replace("\r\n", "\n").replace("\n", self.newline)
-        if edit["old"] == "":
-            return self._insertion(edit["line"], new)
-        old = edit["old"].split("\n")
-        first, last = edit["line"] - 1, edit["line"] + len(old) - 2
+        new = edit.new.replace("\r\n", "\n").replace("\n", self.newline)
+        if edit.old == "":
+            return self._insertion(edit.line, new)
+        old = edit.old.split("\n")
+        first, last = edit.line - 1, edit.line + len(old) - 2
         if not 0 <= first <= last < len(self.starts):
             return None
         start, end = self.starts[first], self._end(last)
         segment = self.text[start:end]
-        if segment.replace("\r\n", "\n") != edit["old"]:
+        if segment.replace("\r\n", "\n") != edit.old:
             return None
         before, after = _TOKEN.findall(segment), _TOKEN.findall(new)
         places = [start]
@@ -111,11 +127,12 @@ class Merged(NamedTuple):
 def merge(edits: list[Edit], files: dict[str, Text]) -> Merged:
     """Makes as many of the edits as go together, the first ones first. `files` is by path."""
     taken: dict[str, list[Change]] = {}
-    made, postponed = [], []
+    made: list[Edit] = []
+    postponed: list[Edit] = []
     for edit in edits:
-        file = files.get(edit["file"])
+        file = files.get(edit.file)
         changes = file.changes(edit) if file is not None else None
-        mine = taken.setdefault(edit["file"], [])
+        mine = taken.setdefault(edit.file, [])
         new = None if changes is None else [change for change in changes if change not in mine]
         if new is None or any(_collide(one, other) for one in new for other in mine):
             postponed.append(edit)
@@ -135,8 +152,8 @@ def merge(edits: list[Edit], files: dict[str, Text]) -> Merged:
             raw = file.encode(text)
             compile(raw, path, "exec", dont_inherit=True, flags=0x400)  # the tree only
         except (SyntaxError, ValueError):
-            broken = [edit for edit in made if edit["file"] == path]
-            made = [edit for edit in made if edit["file"] != path]
+            broken = [edit for edit in made if edit.file == path]
+            made = [edit for edit in made if edit.file != path]
             if len(broken) > 1:  # together they make no sense; the first alone does
                 alone = merge(broken[:1], files)
                 texts.update(alone.texts)
@@ -177,14 +194,14 @@ def hunks(file: Text, new: bytes) -> list[Edit]:
         if what != "equal":
             line = a if what == "insert" else a + 1
             old, text = "\n".join(old_lines[a:b]), "\n".join(new_lines[c:d])
-            found.append({"file": file.path, "line": line, "old": old, "new": text})
+            found.append(Edit(file.path, line, old, text))
     return found
 
 
 def covers(hunk: Edit, line: int) -> bool:
     """Whether an edit at this line has become part of the hunk."""
-    count = hunk["old"].count("\n") + 1 if hunk["old"] else 0
-    return hunk["line"] <= line < hunk["line"] + max(count, 1) or (count > 0 and line == hunk["line"] + count - 1)
+    count = hunk.old.count("\n") + 1 if hunk.old else 0
+    return hunk.line <= line < hunk.line + max(count, 1) or (count > 0 and line == hunk.line + count - 1)
 
 
 def diff(files: dict[str, Text], texts: dict[str, bytes], folder: str) -> bytes:

@@ -1,364 +1,384 @@
-"""Which edits of a report mend the program: all of them are tried together in one more run; where something is still
-wrong, the ones at fault are exchanged for another edit, or left out. What stays is verified.
+"""Which edits of a report fix the program. The best edit of each finding is tried, all of them together, in one more
+run; where something is wrong, the edit at fault is found and exchanged for its finding's next one, and all others stay.
+Edits without which the program is as clean are left out. What stays is verified.
 
-Decides; the runs themselves are made by locus.process.rerun_server, the texts by locus.fixing.patches.
+Decides; runs are made and judged by locus.fixing.trying, texts are put together by locus.fixing.patches.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from locus.fixing import patches
 from locus.fixing.patches import Edit
-from locus.fixing.rerun import Rerun
+from locus.fixing.rerun import Finding, Fix, RunAgain, Words
+from locus.fixing.trying import PRINTS_ELSE, State, Texts, Trials
 from locus.program import source
 
-MENDED_BY_OTHERS = "mended by the edits of the other findings"
+FIXED_BY_OTHERS = "fixed by the edits of the other findings"
 """The note of a finding that needs no edit of its own."""
 
 MAX_RUNS = 16
 """How often a program is run again at most, where nobody says otherwise."""
 
 _MAX_LAYERS = 4
+_STILL_FOUND = "it is still found with the edit"
+_TRAINS_MORE = ("module_list",)
+"""Edits with which a program rightly prints something else: its optimizer gets to know layers that it did not."""
+_FOLLOWS = re.compile(r"\.device\b|_like\(|\.new_\w+\(")
+"""What makes a tensor where another one is: once that one is right, this one may be, too."""
 
 
-@dataclass
-class Candidate:
-    """A finding and the edits that could mend it, best first."""
+@dataclass(eq=False)
+class Attempt:
+    """A finding and the edits that could fix it, best first."""
 
-    finding: dict[str, Any]
+    finding: Finding
     edits: list[Edit]
     layer: int = 0
-    """0: of the first run; n: it showed when those of n - 1 were mended."""
+    """0: of the first run; n: it showed when those of n - 1 were fixed."""
     why: str = ""
     """Why there is no verified edit."""
     verified: bool = False
     touched: list[tuple[str, int]] = field(default_factory=list)
     """The lines (of the files as they were) that its edits change."""
+    rejected: list[Edit] = field(default_factory=list)
 
     @property
     def edit(self) -> Edit | None:
         return self.edits[0] if self.edits else None
 
+    def accept(self) -> None:
+        self.verified, self.why = True, ""
 
-class State(NamedTuple):
-    """Files with some edits made, and what the program did with them."""
+    def exchange(self, why: str) -> None:
+        """The edit is not right; the next one is to be tried."""
+        self.why = why
+        self.rejected.append(self.edits.pop(0))
 
-    files: dict[str, patches.Text]
-    texts: dict[str, bytes]
-    rerun: Rerun | None
+    def take_back(self) -> None:
+        """It was not this edit after all."""
+        self.why = ""
+        self.edits.insert(0, self.rejected.pop())
 
 
 @dataclass
 class Outcome:
     """What came of it."""
 
-    candidates: list[Candidate]
+    attempts: list[Attempt]
     files: dict[str, patches.Text]
     """The files as they were."""
-    texts: dict[str, bytes] = field(default_factory=dict)
+    texts: Texts = field(default_factory=dict)
     """The files with the verified edits."""
     changed: list[str] = field(default_factory=list)
     """Files that are not what they were when the program ran; their edits are not tried."""
     runs: int = 0
 
     @property
-    def mended(self) -> bool:
-        return all(candidate.verified for candidate in self.candidates)
+    def fixed(self) -> bool:
+        return all(attempt.verified for attempt in self.attempts)
 
-    def amended(self, report: dict[str, Any]) -> dict[str, Any]:
-        """The report with its fixes as they are now, and with findings that only the second run has shown."""
-        hunks = {path: patches.hunks(self.files[path], raw) for path, raw in self.texts.items()}
-        findings = []
-        for candidate in self.candidates:
-            finding = dict(candidate.finding)
-            if candidate.verified:  # without an edit of its own where those of others are enough
-                notes = {edit["line"]: edit["note"] for edit in candidate.edits[:1]}
+    def findings(self) -> list[Finding]:
+        """The report's findings with their fixes as they are now, and those that only the further runs have shown."""
+        hunks = [hunk for path, raw in self.texts.items() for hunk in patches.hunks(self.files[path], raw)]
+        found = []
+        for attempt in self.attempts:
+            finding = attempt.finding.copy()
+            if attempt.verified:  # without an edit of its own where those of others are enough
+                notes = {edit.line: edit.note for edit in attempt.edits[:1]}
                 finding["fixes"] = [
-                    {**hunk, "verified": True, "note": notes.get(hunk["line"], "")}
-                    for path, each in hunks.items()
-                    for hunk in each
-                    if any(file == path and patches.covers(hunk, line) for file, line in candidate.touched)
+                    Fix(file=h.file, line=h.line, old=h.old, new=h.new, verified=True, note=notes.get(h.line, ""))
+                    for h in hunks
+                    if any(file == h.file and patches.covers(h, line) for file, line in attempt.touched)
                 ]
-            if candidate.verified and not candidate.touched:
-                finding["notes"] = [*finding["notes"], MENDED_BY_OTHERS]
-            if candidate.layer:
-                finding["notes"] = [*finding["notes"], "it showed when the other findings were mended"]
-            findings.append(finding)
-        return {**report, "findings": findings}
+            if attempt.verified and not attempt.touched:
+                finding["notes"] = [*finding["notes"], FIXED_BY_OTHERS]
+            if attempt.layer:
+                finding["notes"] = [*finding["notes"], "it showed when the other findings were fixed"]
+            found.append(finding)
+        return found
 
 
 def verify(
-    report: dict[str, Any],
-    rerun: Callable[[dict[str, bytes], int], Rerun],
+    report: Words,
+    run_again: RunAgain,
     max_runs: int = MAX_RUNS,
     has_time: Callable[[], bool] = lambda: True,
+    printed: str | None = None,
 ) -> Outcome:
-    """Tries the edits of a report. `rerun` runs the program with other texts, to a number of optimizer steps; so many
-    times at most, and as long as there is time."""
+    """Tries the edits of a report, in so many runs at most, and as long as there is time. `printed` is what the checked
+    program wrote to standard output, if that is known."""
     findings = report["findings"]
-    files = _read_files(_wanted(findings))
+    files = _read_files(findings)
     changed = [path for path, text in files.items() if not _is_as_known(path, text)]
     for path in changed:
         del files[path]
-    candidates = [Candidate(finding, _edits(finding, files)) for finding in findings]
-    search = _Search(report, files, rerun, max_runs, has_time)
-    state = search.settle(candidates)
-    if state.rerun is not None:
+    attempts = [Attempt(finding, _edits(finding, files)) for finding in findings]
+    trials = Trials(report, files, run_again, max_runs, has_time, printed)
+    search = _Search(trials)
+    state = search.settle(attempts)
+    if state is not None:
         # What had no edit of its own may be gone with those of the others.
-        _accept([c for c in candidates if not c.verified and not search.remains(c, state)])
-    outcome = Outcome(candidates + search.shown, files, state.texts, changed, search.runs)
-    for candidate in outcome.candidates:
-        edited = [source.path_of(fix["file"]) for fix in candidate.finding["fixes"]]
-        if any(path in changed for path in edited):
-            candidate.why = "the file has changed since the program ran"
-        elif edited and not candidate.verified and not any(os.path.isfile(path) for path in edited):
-            candidate.why = "its line is in no file; the edit is yours to make"
-        elif not candidate.verified and candidate.edits and search.is_spent():
-            candidate.why = "; ".join(filter(None, [candidate.why, search.is_spent()]))
-        if not candidate.verified and not candidate.why:
-            candidate.why = (
-                "there is no edit for it" if not candidate.finding["fixes"] else "none of its edits mends it"
-            )
+        for attempt in attempts:
+            if not attempt.verified and not trials.remains(attempt.finding, state):
+                attempt.accept()
+    outcome = Outcome(attempts + search.shown, files, {} if state is None else state.texts, changed, trials.runs)
+    for attempt in outcome.attempts:
+        if not attempt.verified or any(source.path_of(fix["file"]) in changed for fix in attempt.finding["fixes"]):
+            attempt.why = _why_not(attempt, changed, trials.is_spent())
     return outcome
 
 
+def _why_not(attempt: Attempt, changed: list[str], spent: str) -> str:
+    edited = [source.path_of(fix["file"]) for fix in attempt.finding["fixes"]]
+    if any(path in changed for path in edited):
+        return "the file has changed since the program ran"
+    if edited and not any(os.path.isfile(path) for path in edited):
+        return "its line is in no file; the edit is yours to make"
+    if attempt.edits and spent:
+        return "; ".join(filter(None, [attempt.why, spent]))
+    return attempt.why or ("none of its edits fixes it" if attempt.finding["fixes"] else "there is no edit for it")
+
+
 class _Search:
-    def __init__(
-        self,
-        report: dict[str, Any],
-        files: dict[str, patches.Text],
-        rerun: Callable[..., Rerun],
-        max_runs: int,
-        has_time: Callable[[], bool],
-    ):
-        self.report, self.files, self._rerun = report, files, rerun
-        self.max_runs, self._has_time = max_runs, has_time
-        self.exit = report["program"]["exit"]
-        self.steps = report["program"]["steps"]
-        steps = [use["first_step"] for f in report["findings"] for use in f["uses"]]
-        self.limit = max(steps, default=0) + 2  # one step more: what follows a step belongs to it
-        self.runs = 0
-        self.shown: list[Candidate] = []
+    def __init__(self, trials: Trials):
+        self._trials = trials
+        self.shown: list[Attempt] = []
+        self._cleared: list[Edit] = []
+        """Edits that were suspected, and without which it was no better."""
 
-    def is_spent(self) -> str:
-        """Why there are no more runs; "" where there may be."""
-        if self.runs >= self.max_runs:
-            return f"{'the one run is' if self.max_runs == 1 else f'all {self.max_runs} runs are'} used up (--max-runs)"
-        return "" if self._has_time() else "the time for further runs is used up"
-
-    def settle(self, candidates: list[Candidate]) -> State:
-        """Finds edits for the candidates that hold together; marks them as verified."""
-        while not self.is_spent():
-            tried = [c for c in candidates if c.edit is not None]
-            if not tried:
-                break
-            merged, made = self._merge(tried, self.files)
-            state = self._run(self.files, merged)
-            failure = self._failure(state)
-            for candidate in tried:
-                candidate.touched = [(candidate.edit["file"], candidate.edit["line"])] if candidate in made else []
-            if not failure and not self._troubles(state, tried):
-                _accept(tried)
-                return self._trim(state, tried)
-            if not failure:
-                # Nothing broke; what is still found may be mended on top.
-                deeper = self._go_deeper(state, tried)
+    def settle(self, attempts: list[Attempt]) -> State | None:
+        """Finds edits that hold together, and marks their attempts as verified; None where there are none."""
+        suspect: Attempt | None = None
+        fault = ""
+        while not self._trials.is_spent() and (tried := [a for a in attempts if a.edit is not None]):
+            state, made = self._try(tried)
+            if suspect is not None and self._fault(state, tried) == fault:
+                suspect.take_back()
+                self._cleared += suspect.edits[:1]
+                suspect = None
+                self._reject_one([a for a in attempts if a.edit is not None], fault)
+                continue
+            suspect, fault = None, self._fault(state, tried)
+            if not fault:
+                self._accept(tried, made)
+                return self._trim(*self._try_again(state, tried, attempts))
+            if not self._trials.failure(state) and state.prints_right:
+                # Nothing broke; what is still found may be fixed on top.
+                deeper = self._go_deeper(state, tried, made)
                 if deeper is not None:
                     return deeper
-                if self.exit and not state.rerun.exit and not any(self.remains(c, state) for c in tried):
-                    # The program had ended with an error and now comes to its end: what it finds there was not seen
-                    # before, and is no fault of the edits.
-                    _accept(tried)
-                    self.shown = [self._mapped(Candidate(f, [], 1), state) for f in self._troubles(state, tried)]
+                if self._shows_more(state, tried):
+                    self._accept(tried, made)
                     return state
-            self._exchange(state, tried, made, failure)
-        return State(self.files, {}, None)
-
-    def _trim(self, state: State, tried: list[Candidate]) -> State:
-        """Leaves out edits of places where a mistake only hurts, where those of causes are enough."""
-        ranks = sorted({_rank(candidate) for candidate in tried})
-        for rank in ranks[:-1]:
-            few = [c for c in tried if _rank(c) <= rank]
-            merged, made = self._merge(few, self.files)
-            if merged.texts == state.texts or self.is_spent():
-                continue
-            smaller = self._run(self.files, merged)
-            if not self._failure(smaller) and not self._troubles(smaller, tried):
-                for candidate in tried:
-                    candidate.touched = candidate.touched if candidate in made else []
-                return smaller
-        return state
+            if not self._trials.failure(state):
+                remaining = [a for a in tried if self._trials.remains(a.finding, state)]
+                for attempt in remaining:
+                    attempt.exchange(_STILL_FOUND)
+                if remaining:
+                    continue
+            near = [a for a in made if a.edit not in self._cleared and self._is_near(a, state)]
+            if near:
+                suspect = near[0]
+                suspect.exchange(self._words(state))
+            else:
+                self._reject_one(made or tried, self._words(state))
+        return None
 
     # -- one run
 
-    def _merge(
-        self, candidates: list[Candidate], files: dict[str, patches.Text]
-    ) -> tuple[patches.Merged, list[Candidate]]:
-        edits = []
-        for candidate in candidates:
-            if candidate.edit not in edits:
-                edits.append(candidate.edit)
-        merged = patches.merge(edits, files)
-        return merged, [c for c in candidates if c.edit in merged.made]
+    def _try(self, tried: list[Attempt]) -> tuple[State, list[Attempt]]:
+        """A run with the first edits of these; those whose edits were made."""
+        merged, made = _merge(tried, self._trials.files)
+        unlike = patches.merge([e for e in merged.made if e.kind in _TRAINS_MORE], self._trials.files).texts
+        return self._trials.run(self._trials.files, merged.texts, unlike), made
 
-    def _run(self, files: dict[str, patches.Text], merged: patches.Merged) -> State:
-        self.runs += 1
-        texts = {path: file.raw for path, file in files.items() if file.raw != self.files[path].raw}
-        texts.update(merged.texts)
-        return State(files, texts, self._rerun(texts, self.limit))
+    def _fault(self, state: State, tried: list[Attempt]) -> str:
+        """What is wrong; "" where nothing is."""
+        if words := self._trials.failure(state):
+            return words
+        found = sorted(f["id"] for f in self._trials.troubles(state, [a.finding for a in tried]))
+        return " ".join(found) or ("" if state.prints_right else PRINTS_ELSE)
 
-    def _failure(self, state: State) -> str:
-        """Why the program did not do what it did before; "" where it did."""
-        run = state.rerun
-        if run.deadline:
-            return f"the run with the fixes did not end within {run.deadline:,.0f} s"
-        if run.report is None:
-            return f"the program did not come to its end{': ' + run.error if run.error else ''}"
-        if run.exit not in (0, self.exit):
-            return f"the program ended with {run.error or f'exit code {run.exit}'}"
-        if run.exit and run.exit == self.exit and run.report["program"]["steps"] < min(self.steps, self.limit):
-            return f"the program ended early with {run.error}"
-        if run.report["program"]["steps"] < min(self.steps, self.limit):
-            return "the program made fewer steps"
-        return ""
+    def _words(self, state: State) -> str:
+        if words := self._trials.failure(state):
+            return words
+        return "another mistake shows with the edit" if self._trials.troubles(state, []) else PRINTS_ELSE
 
-    def _troubles(self, state: State, tried: list[Candidate]) -> list[dict[str, Any]]:
-        """The findings that should not be there: those that were to be mended, and new ones."""
-        untried = [f for f in self.report["findings"] if not any(c.finding is f for c in tried)]
-        found = state.rerun.report["findings"]
-        return [f for f in found if not any(self._same(f, known, state) for known in untried)]
+    def _accept(self, tried: list[Attempt], made: list[Attempt]) -> None:
+        for attempt in tried:
+            attempt.touched = [(e.file, e.line) for e in attempt.edits[:1]] if attempt in made else []
+            attempt.accept()
 
-    def remains(self, candidate: Candidate, state: State) -> bool:
-        return any(self._same(finding, candidate.finding, state) for finding in state.rerun.report["findings"])
+    # -- when all is well
 
-    def _same(self, found: dict[str, Any], known: dict[str, Any], state: State) -> bool:
-        if found["id"] == known["id"]:
-            return True
-        places = {(use["file"], use["line"], use["op"]) for use in known["uses"]}
-        return any((use["file"], self._line(use, state), use["op"]) in places for use in found["uses"])
+    def _try_again(self, state: State, tried: list[Attempt], attempts: list[Attempt]) -> tuple[State, list[Attempt]]:
+        """Gives the first edits of those that have none left another chance: it may have been another edit, which has
+        been exchanged since, that spoiled them."""
+        lost = [a for a in attempts if a.edit is None and a.rejected and self._trials.remains(a.finding, state)]
+        if not lost or not any(a.rejected for a in tried) or self._trials.is_spent():
+            return state, tried
+        for attempt in lost:
+            attempt.edits = attempt.rejected[:1]
+        again, made = self._try([*tried, *lost])
+        if not self._fault(again, [*tried, *lost]):
+            self._accept([*tried, *lost], made)
+            return again, [*tried, *lost]
+        for attempt in lost:
+            attempt.edits = []
+        return state, tried
 
-    def _line(self, place: dict[str, Any], state: State) -> int:
-        """The line that a place of this run has in the files as they were."""
-        new = state.texts.get(source.path_of(place["file"]))
-        if new is None:
-            return place["line"]
-        return patches.original_line(self.files[source.path_of(place["file"])].raw, new, place["line"])
+    def _trim(self, state: State, tried: list[Attempt]) -> State:
+        """Leaves out edits that those of other findings make needless. One run says which findings come back."""
+        spare = [a for a in tried if a.touched and any(_may_rest_on(a, b) for b in tried if b.edit != a.edit)]
+        for _ in range(2):
+            if len(spare) == len(tried):
+                spare = spare[1:]
+            kept = [a for a in tried if a not in spare]
+            if not spare or self._trials.is_spent() or _merge(kept, self._trials.files)[0].texts == state.texts:
+                break
+            smaller, made = self._try(kept)
+            if not self._fault(smaller, tried):
+                for attempt in tried:
+                    attempt.touched = attempt.touched if attempt in made else []
+                return smaller
+            if self._trials.failure(smaller):
+                break
+            back = [a for a in spare if self._trials.remains(a.finding, smaller)]
+            if not back:
+                break
+            spare = [a for a in spare if a not in back]
+        return state
 
     # -- when something is wrong
 
-    def _go_deeper(self, state: State, tried: list[Candidate]) -> State | None:
-        """Mends on top of what was mended: a mistake may hide another one, or need two edits."""
-        shown: list[Candidate] = []
-        touched: list[tuple[Candidate, str, int]] = []
+    def _reject_one(self, made: list[Attempt], why: str) -> None:
+        """Finds an edit that is at fault by trying halves: a check repairs what is not edited, so that any part of the
+        edits can be judged by itself. Where each part is right and all together are not, the last one has to go."""
+        while len(made) > 1:
+            if self._trials.is_spent():
+                return
+            half = made[: len(made) // 2]
+            state, _ = self._try(half)
+            if self._trials.is_bad(state):
+                made, why = half, self._words(state)
+            else:
+                made = made[len(half) :]
+        for attempt in made:
+            attempt.exchange(why)
+
+    def _is_near(self, attempt: Attempt, state: State) -> bool:
+        """Whether what is wrong has to do with a line that the edit has changed: the traceback names it, or a new
+        finding, or a tensor of one came along there."""
+        edit = attempt.edits[0]
+        lines = range(edit.line, edit.lines.stop + 1)
+        places = list(state.rerun.traceback)
+        for found in self._trials.troubles(state, []):
+            steps = [step["at"] for step in found["history"] if step["at"] is not None]
+            places += [(place["file"], place["line"]) for place in (found["cause"], *found["uses"], *steps)]
+        return any(source.path_of(f) == edit.file and self._trials.line_of(f, n, state) in lines for f, n in places)
+
+    def _shows_more(self, state: State, tried: list[Attempt]) -> bool:
+        """The program had ended with an error and now comes to its end: what it finds there was not seen before, and is
+        no fault of the edits."""
+        if not self._trials.exit or state.rerun.exit or any(self._trials.remains(a.finding, state) for a in tried):
+            return False
+        troubles = self._trials.troubles(state, [a.finding for a in tried])
+        self.shown = [self._mapped(Attempt(finding, [], 1), state) for finding in troubles]
+        return True
+
+    def _go_deeper(self, state: State, tried: list[Attempt], made: list[Attempt]) -> State | None:
+        """Fixes on top of what was fixed: a mistake may hide another one, or need two edits."""
+        trials, wanted = self._trials, [a.finding for a in tried]
+        shown: list[Attempt] = []
+        touched: list[tuple[Attempt, str, int]] = []
         for layer in range(1, _MAX_LAYERS):
-            troubles = self._troubles(state, tried)
-            files = {path: patches.Text(path, state.texts.get(path, file.raw)) for path, file in self.files.items()}
-            more = _read_files(_wanted(troubles), known=files)
-            for path, file in more.items():
-                self.files.setdefault(path, file)
-                files.setdefault(path, file)
-            new = [Candidate(f, _edits(f, files), layer) for f in troubles]
-            if any(c.edit is None for c in new) or self.is_spent():
+            troubles = trials.troubles(state, wanted)
+            for path, file in _read_files(troubles).items():
+                trials.files.setdefault(path, file)
+            files = {path: patches.Text(path, state.texts.get(path, file.raw)) for path, file in trials.files.items()}
+            new = [Attempt(f, _edits(f, files), layer) for f in troubles]
+            if any(a.edit is None for a in new) or trials.is_spent():
                 return None
-            merged, done = self._merge(new, files)
+            merged, done = _merge(new, files)
             if not done:
                 return None
-            for candidate in done:
-                known = next((c for c in tried if self._same(candidate.finding, c.finding, state)), None)
+            for attempt in done:
+                known = next((a for a in tried if trials.is_same(attempt.finding, a.finding, state)), None)
                 if known is None:
-                    known = self._mapped(candidate, state)
+                    known = self._mapped(attempt, state)
                     shown.append(known)
-                touched.append((known, candidate.edit["file"], self._line(candidate.edit, state)))
-            state = self._run(files, merged)
-            if self._failure(state):
+                edit = attempt.edits[0]
+                touched.append((known, edit.file, trials.line_of(edit.file, edit.line, state)))
+            trains_more = any(e.kind in _TRAINS_MORE for a in (*made, *done) for e in a.edits[:1])
+            state = trials.run(files, {**state.texts, **merged.texts}, None if trains_more else {})
+            if trials.failure(state) or not state.prints_right:
                 return None
-            if not self._troubles(state, tried):
-                for candidate, file, line in touched:
-                    candidate.touched.append((file, line))
-                _accept([*tried, *shown])
+            if not trials.troubles(state, wanted):
+                self._accept(tried, made)
+                for attempt, file_name, line in touched:
+                    attempt.touched.append((file_name, line))
+                    attempt.accept()
                 self.shown = shown
                 return state
         return None
 
-    def _mapped(self, candidate: Candidate, state: State) -> Candidate:
-        """A candidate of a later layer, with the lines of the files as they were."""
-        finding = dict(candidate.finding)
-        finding["cause"] = {**finding["cause"], "line": self._line(finding["cause"], state)}
-        finding["uses"] = [{**use, "line": self._line(use, state)} for use in finding["uses"]]
-        finding["fixes"] = [{**fix, "line": self._line(fix, state)} for fix in finding["fixes"]]
-        return Candidate(finding, candidate.edits[:1], candidate.layer)
-
-    def _exchange(self, state: State, tried: list[Candidate], made: list[Candidate], failure: str) -> None:
-        """Takes other edits where the ones that were tried are at fault."""
-        suspects = [] if failure else [c for c in made if self.remains(c, state)]
-        if not suspects and state.rerun.report is not None:
-            suspects = [c for c in made if self._is_near(c, state)]
-        if not suspects and len(made) > 1:
-            # Where each half is right and both together are not, the second half has to go.
-            suspects = self._bisect(made) or made[len(made) // 2 :]
-        for candidate in suspects or made or tried:
-            candidate.why = failure or "it is still found with the edit"
-            candidate.edits.pop(0)
-
-    def _is_near(self, candidate: Candidate, state: State) -> bool:
-        """Whether a new finding is about a line that the candidate's edit has changed."""
-        edit = candidate.edit
-        lines = range(edit["line"], edit["line"] + max(1, edit["new"].count("\n") + 1) + 1)
-        for found in state.rerun.report["findings"]:
-            for place in [found["cause"], *found["uses"]]:
-                if place["file"] == edit["file"] and self._line(place, state) in lines:
-                    return True
-        return False
-
-    def _bisect(self, made: list[Candidate]) -> list[Candidate]:
-        """Those whose edits break the program, found by trying halves."""
-        half = len(made) // 2
-        bad: list[Candidate] = []
-        for part in (made[:half], made[half:]):
-            if self.is_spent():
-                return bad or made
-            merged, done = self._merge(part, self.files)
-            state = self._run(self.files, merged)
-            if self._failure(state):
-                bad += done if len(done) == 1 else self._bisect(done)
-        return bad
+    def _mapped(self, attempt: Attempt, state: State) -> Attempt:
+        """An attempt of a later layer, with the lines of the files as they were."""
+        finding = attempt.finding.copy()
+        finding["cause"] = {**finding["cause"], "line": self._trials.line(finding["cause"], state)}
+        finding["uses"] = [{**use, "line": self._trials.line(use, state)} for use in finding["uses"]]
+        finding["fixes"] = [{**fix, "line": self._trials.line(fix, state)} for fix in finding["fixes"]]
+        return Attempt(finding, attempt.edits[:1], attempt.layer)
 
 
-def _rank(candidate: Candidate) -> int:
+def _merge(attempts: list[Attempt], files: dict[str, patches.Text]) -> tuple[patches.Merged, list[Attempt]]:
+    edits: list[Edit] = []
+    for attempt in attempts:
+        edits += [edit for edit in attempt.edits[:1] if edit not in edits]
+    merged = patches.merge(edits, files)
+    return merged, [a for a in attempts if a.edit in merged.made]
+
+
+def _may_rest_on(one: Attempt, other: Attempt) -> bool:
+    """Whether a finding may be gone with the edit of the other alone: the other's is nearer to the cause, or what this
+    one is about was made there, or follows another tensor."""
+    if _rank(one) > _rank(other):
+        return True
+    mine, edit = one.edits[0], other.edits[0]
+    steps = [step["at"] for step in one.finding["history"] if step["at"] is not None]
+    passes = any(source.path_of(at["file"]) == edit.file and at["line"] in edit.lines for at in steps)
+    return (passes and edit.line not in mine.lines) or _FOLLOWS.search(mine.old) is not None
+
+
+def _rank(attempt: Attempt) -> int:
     """0: a whole model, 1: where one tensor was made or kept, 2: a place where it hurts."""
     return {"model-not-moved": 0, "handoff-missing": 2, "index": 2, "gradient": 2, "other": 2}.get(
-        candidate.finding["reason"], 1
+        attempt.finding["reason"], 1
     )
 
 
-def _accept(candidates: list[Candidate]) -> None:
-    for candidate in candidates:
-        candidate.verified, candidate.why = True, ""
-
-
-def _edits(finding: dict[str, Any], files: dict[str, patches.Text]) -> list[Edit]:
-    """The edits for a finding, in the order of the engine's ranking."""
+def _edits(finding: Finding, files: dict[str, patches.Text]) -> list[Edit]:
+    """The edits for a finding, in the order of the engine's ranking; none that changes nothing."""
     found: list[Edit] = []
-    offered = [each["fix"] for each in finding["candidates"] if each["fix"] is not None]
-    for edit in [*finding["fixes"], *offered]:
-        plain = {
-            "file": source.path_of(edit["file"]), "line": edit["line"], "old": edit["old"], "new": edit["new"],
-            "note": edit.get("note", ""),
-        }  # fmt: skip
-        text = files.get(plain["file"])
-        if plain not in found and text is not None and text.changes(plain) is not None:
-            found.append(plain)
+    offered = [(each["fix"], each["edit"]) for each in finding["candidates"]]
+    kinds = [(fix, next((kind for other, kind in offered if _is_alike(fix, other)), "")) for fix in finding["fixes"]]
+    for fix, kind in [*kinds, *offered]:
+        if fix is None:
+            continue
+        edit = Edit(source.path_of(fix["file"]), fix["line"], fix["old"], fix["new"], fix["note"], kind)
+        text = files.get(edit.file)
+        if edit not in found and text is not None and text.changes(edit):
+            found.append(edit)
     return found
 
 
-def _wanted(findings: list[dict[str, Any]]) -> list[Edit]:
-    """Every edit that the findings know of."""
-    offered = [each["fix"] for f in findings for each in f["candidates"] if each["fix"] is not None]
-    return [*(fix for f in findings for fix in f["fixes"]), *offered]
+def _is_alike(one: Fix, other: Fix | None) -> bool:
+    return other is not None and (one["line"], one["old"], one["new"]) == (other["line"], other["old"], other["new"])
 
 
 def _is_as_known(path: str, text: patches.Text) -> bool:
@@ -366,11 +386,15 @@ def _is_as_known(path: str, text: patches.Text) -> bool:
     return known is None or known == text.text.replace("\r\n", "\n")
 
 
-def _read_files(edits: list[Edit], known: dict[str, patches.Text] | None = None) -> dict[str, patches.Text]:
+def _read_files(findings: list[Finding]) -> dict[str, patches.Text]:
+    """The files that the findings' edits are for."""
     files: dict[str, patches.Text] = {}
-    for edit in edits:
-        path = source.path_of(edit["file"])
-        if path in files or path in (known or {}) or not os.path.isfile(path):
+    fixes = [
+        *(fix for f in findings for fix in f["fixes"]),
+        *(each["fix"] for f in findings for each in f["candidates"]),
+    ]
+    for path in {source.path_of(fix["file"]): None for fix in fixes if fix is not None}:
+        if not os.path.isfile(path):
             continue
         try:
             files[path] = patches.Text.read(path)

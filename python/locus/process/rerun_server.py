@@ -11,17 +11,18 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import select
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn, TypedDict
 
 from locus import scratch
 from locus.errors import LocusError
-from locus.fixing.rerun import Rerun
+from locus.fixing.rerun import Rerun, Words
 from locus.process import overlay
 
 _GRACE = 30.0
@@ -37,8 +38,39 @@ _CLEANERS = b"multiprocessing.resource_tracker", b"torch_shm_manager"
 """Processes that take a dead process's shared memory away, and end then."""
 _exit = os._exit  # the system's: a check puts its own in its place
 
-Run = Callable[[int | None, str, Callable[[dict[str, Any]], NoReturn]], None]
-"""run(limit, folder, give): runs and checks the program, then gives what it found, fit for JSON; does not come back."""
+_TRACEBACK_LINE = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
+
+
+class Request(TypedDict):
+    """A run that is asked for."""
+
+    folder: str
+    """Where its texts are, and where its result goes."""
+    limit: int | None
+    """It is ended after so many optimizer steps."""
+    seconds: float
+    shared_rng: bool
+    """CPU and devices draw from one generator."""
+
+
+class Result(TypedDict):
+    """What a run that came to its end gives."""
+
+    report: Words
+    exit: int
+    printed: str | None
+
+
+class _Answer(TypedDict):
+    exit: int
+    ended: bool
+    error: str
+    """The last line on standard error."""
+    traceback: list[tuple[str, int]]
+
+
+Run = Callable[[Request, Callable[[Result], NoReturn]], None]
+"""run(request, give): runs and checks the program, then gives what it found; does not come back."""
 
 
 class RerunServer:
@@ -75,22 +107,26 @@ class RerunServer:
         if not self._born:
             raise LocusError(_NOT_STARTED.format(why="it has gone"))
 
-    def rerun(self, texts: dict[str, bytes], limit: int | None, seconds: float) -> Rerun:
+    def rerun(self, texts: dict[str, bytes], limit: int | None, seconds: float, shared_rng: bool = False) -> Rerun:
         """Runs the program with these texts; it is ended after `limit` optimizer steps, and after `seconds`."""
         self.runs += 1
         folder = scratch.make_inside(self.folder, f"run-{self.runs}")
         overlay.save(texts, os.path.join(folder, "texts"))
-        line = self._ask(json.dumps({"folder": folder, "limit": limit, "seconds": seconds}), seconds + _GRACE)
+        request = Request(folder=folder, limit=limit, seconds=seconds, shared_rng=shared_rng)
+        line = self._ask(json.dumps(request), seconds + _GRACE)
         if not line:
             return Rerun(None, 1, "the process that runs it again has gone")
-        answer = json.loads(line)
-        result: dict[str, Any] = {}
+        answer: _Answer = json.loads(line)
+        result: Result | None = None
         with contextlib.suppress(OSError, ValueError):
             result = json.loads(scratch.read(os.path.join(folder, "result")))
         scratch.remove(folder)
-        if not result:
-            return Rerun(None, answer["exit"] or 1, answer["error"], 0.0 if answer["ended"] else seconds)
-        return Rerun(result["report"], result["exit"], answer["error"] if result["exit"] else "")
+        traceback = tuple((file, number) for file, number in answer["traceback"])
+        if result is None:
+            late = 0.0 if answer["ended"] else seconds
+            return Rerun(None, answer["exit"] or 1, answer["error"], late, traceback=traceback)
+        error = answer["error"] if result["exit"] else ""
+        return Rerun(result["report"], result["exit"], error, 0.0, result["printed"], traceback if error else ())
 
     def close(self) -> None:
         """Ends the process, and a run that is under way. Waits for that, but not for ever."""
@@ -149,14 +185,15 @@ class _Server:
             _end_descendants()
             _exit(0)
 
-    def _next(self) -> dict[str, Any] | None:
+    def _next(self) -> Request | None:
         """What is asked for; None when nothing will be."""
         if self.requests not in _poll([self.requests, self.asker]):
             return None
         line = _read_line(self.requests).strip()
-        return json.loads(line) if line else None
+        request: Request | None = json.loads(line) if line else None
+        return request
 
-    def _serve(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _serve(self, request: Request) -> _Answer:
         errors, end = os.pipe()
         me = os.getpid()
         child = os.fork()
@@ -192,9 +229,13 @@ class _Server:
             tail = (tail + piece)[-_TAIL:]
         if errors >= 0:
             os.close(errors)
-        return {"exit": os.waitstatus_to_exitcode(status), "ended": ended, "error": _last_line(tail)}
+        text = tail.decode("utf-8", "replace")
+        return {
+            "exit": os.waitstatus_to_exitcode(status), "ended": ended, "error": _last_line(text),
+            "traceback": [(file, int(line)) for file, line in _TRACEBACK_LINE.findall(text)],
+        }  # fmt: skip
 
-    def _run_program(self, request: dict[str, Any], errors: int, server: int) -> None:
+    def _run_program(self, request: Request, errors: int, server: int) -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != server:
             return
@@ -214,12 +255,12 @@ class _Server:
         overlay.install_saved(texts)
         os.environ[overlay.VARIABLE] = texts
 
-        def give(result: dict[str, Any]) -> NoReturn:
+        def give(result: Result) -> NoReturn:
             _flush()
             scratch.write(os.path.join(folder, "result"), json.dumps(result))
             _exit(0)
 
-        self.run(request["limit"], folder, give)
+        self.run(request, give)
 
 
 class _Input:
@@ -300,8 +341,8 @@ def _read_line(descriptor: int, seconds: float | None = None) -> bytes:
     return line
 
 
-def _last_line(data: bytes) -> str:
-    lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from locus.errors import UsageError
 from locus.fixing import verifying
+from locus.fixing.rerun import Rerun, Words
 from locus.process import endings, runner, watched
 from locus.process.effects import Effects
-from locus.process.rerun_server import RerunServer
+from locus.process.printed import Printed
+from locus.process.rerun_server import Request, RerunServer, Result
 from locus.program.end import End
 
 if TYPE_CHECKING:
@@ -32,23 +34,26 @@ class Verifier:
         self,
         target: runner.Target,
         folder: str,
-        prepare_devices: Callable[[], None],
-        make_session: Callable[[int], Any],
+        prepare_devices: Callable[[bool], None],
+        make_session: Callable[[int | None], Any],
         max_runs: int,
         is_quiet: bool,
+        compares_output: bool,
     ):
-        """is_quiet: nothing is said of the runs, for standard error takes a report that a machine reads."""
+        """prepare_devices(shared_rng): True where CPU and devices are to draw from one generator.
+        is_quiet: nothing is said of the runs, for standard error takes a report that a machine reads."""
         import torch  # noqa: F401  (before the fork: every run has it then)
 
-        def run_again(limit: int | None, folder: str, give: Callable[[dict[str, Any]], NoReturn]) -> None:
-            prepare_devices()
-            _run_again(target, make_session(limit), folder, give)
+        def run_again(request: Request, give: Callable[[Result], NoReturn]) -> None:
+            prepare_devices(request["shared_rng"])
+            _run_again(target, make_session(request["limit"]), request["folder"], give)
 
         self._name = {"script": target.name, "module": f"-m {target.name}", "code": "the code"}[target.kind]
         self._max_runs, self._is_quiet, self._took = max_runs, is_quiet, 0.0
         self._server = RerunServer(folder, run_again)
         self._effects = Effects(folder)
         self._effects.start()
+        self._printed = Printed() if compares_output else None
 
     def close(self, exit_code: int | None) -> None:
         """Ends what was set aside, and sees to it that the program ends: threads and exit handlers may hang."""
@@ -56,32 +61,33 @@ class Verifier:
         if exit_code is not None:
             endings.end_within(PATIENCE + self._took, exit_code)
 
-    def verify(self, session: Any, report: Report) -> Any:
+    def verify(self, session: Any, report: Report) -> verifying.Outcome | None:
         """Tries the edits of a report, which says then what came of it; the outcome (None without findings)."""
         self._effects.stop()
         self._took = report.seconds
         if not report.finding_count:
             return None
-        words = json.loads(report.render("json"))
+        words: Words = json.loads(report.render("json"))
         took = self._took
         end = time.monotonic() + _ALL_RUNS[0] + _ALL_RUNS[1] * took
         user_limit = session.limit
 
-        def rerun(texts: dict[str, bytes], limit: int) -> Any:
+        def run_again(texts: dict[str, bytes], limit: int, shared_rng: bool) -> Rerun:
             if not self._server.runs:
                 self._announce()
             seconds = min(_ONE_RUN[0] + _ONE_RUN[1] * took, max(1.0, end - time.monotonic()))
-            return self._server.rerun(texts, min(limit, user_limit or limit), seconds)
+            return self._server.rerun(texts, min(limit, user_limit or limit), seconds, shared_rng)
 
         try:
-            outcome = verifying.verify(words, rerun, self._max_runs, lambda: time.monotonic() < end)
+            printed = None if self._printed is None else self._printed.text()
+            outcome = verifying.verify(words, run_again, self._max_runs, lambda: time.monotonic() < end, printed)
         except endings.Interrupted:
             endings.say("interrupted; the fixes were not tried to the end")
             return None
         except OSError as error:  # no room for the texts: what was found is not lost
             endings.say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
             return None
-        report.amend(json.dumps(outcome.amended(words)["findings"]))
+        report.amend(json.dumps(outcome.findings()))
         return outcome
 
     def _announce(self) -> None:
@@ -107,13 +113,13 @@ def parse_max_runs(text: str | None, verify: bool) -> int:
     return int(text)
 
 
-def _run_again(
-    target: runner.Target, session: Any, folder: str, give: Callable[[dict[str, Any]], NoReturn]
-) -> NoReturn:
+def _run_again(target: runner.Target, session: Any, folder: str, give: Callable[[Result], NoReturn]) -> NoReturn:
     """In a process of its own: the program once more, checked."""
+
+    printed = Printed()
 
     def finish(end: End) -> NoReturn:
         report = json.loads(session.json(end, finished=False))
-        give({"report": report, "exit": end.exit})
+        give({"report": report, "exit": end.exit, "printed": printed.text()})
 
     watched.run_watched(session, target, folder, PATIENCE, finish)
