@@ -183,3 +183,188 @@ def test_no_run_without_time(tmp_path):
     program = FakeProgram(tmp_path, 2, lambda text: (left(program, text), False))
     outcome = program.verify(left(program, program.raw.decode()), has_time=lambda: False)
     assert not program.runs and "the time for further runs is used up" in outcome.attempts[0].why
+
+
+def offering(program, number, *values):
+    """A finding whose edits set xN to each of the values, best first."""
+    finding = program.finding(number, fixes=[(f"x{number} = 0", f"x{number} = {values[0]}")])
+    fix = finding["fixes"][0]
+    finding["candidates"] = [
+        {"edit": "factory_device", "fix": {**fix, "new": f"x{number} = {value}"}} for value in values
+    ]
+    return finding
+
+
+def values_of(outcome, program):
+    text = outcome.texts.get(program.path, program.raw).decode()
+    return [int(line.split(" = ")[1]) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("bad", range(4))
+@pytest.mark.parametrize("way", ["remains", "finds", "fails", "fails there", "prints"])
+def test_only_the_bad_edit_is_exchanged(tmp_path, way, bad):
+    """x = 1 is wrong in one line, and right in all others."""
+
+    def judge(text):
+        is_bad = f"x{bad} = 1\n" in text
+        found = left(program, text)
+        if way == "remains" and is_bad:
+            found.append(program.finding(bad))
+        if way == "finds" and is_bad:
+            found.append(program.finding(9, line=bad + 1))
+            found[-1]["uses"][0]["op"] = "mul"
+        return found, is_bad and {"fails": True, "fails there": bad + 1}.get(way, False)
+
+    def prints(text, shared_rng):
+        return f"start\n{way == 'prints' and f'x{bad} = 1' in text}\n"
+
+    program = FakeProgram(tmp_path, 4, judge, prints)
+    outcome = program.verify([offering(program, n, 1, 2) for n in range(4)])
+    assert outcome.fixed and values_of(outcome, program) == [2 if n == bad else 1 for n in range(4)]
+    assert outcome.runs <= (2 if way in ("remains", "finds", "fails there") else 8)
+
+
+@pytest.mark.parametrize("way", ["fails", "prints"])
+def test_two_bad_edits(tmp_path, way):
+    def is_bad(text):
+        return "x1 = 1" in text or "x4 = 1" in text
+
+    program = FakeProgram(
+        tmp_path, 6, lambda text: (left(program, text), way == "fails" and is_bad(text)),
+        lambda text, shared_rng: str(way == "prints" and is_bad(text)),
+    )  # fmt: skip
+    outcome = program.verify([offering(program, n, 1, *([2] if n == 1 else [])) for n in range(6)])
+    assert values_of(outcome, program) == [1, 2, 1, 1, 0, 1]
+    assert [a.verified for a in outcome.attempts] == [True] * 4 + [False, True]
+    words = "the program prints something else with it" if way == "prints" else "did not come to its end"
+    assert words in outcome.attempts[4].why
+
+
+def test_an_edit_that_another_one_spoiled_gets_another_chance(tmp_path):
+    """x1 = 1 is right, but not beside x0 = 1."""
+
+    def judge(text):
+        spoiled = "x0 = 1\n" in text or "x1 = 0\n" in text
+        return [program.finding(n) for n, there in ((0, "x0 = 2\n" not in text), (1, spoiled)) if there], False
+
+    program = FakeProgram(tmp_path, 2, judge)
+    outcome = program.verify([offering(program, 0, 1, 2), offering(program, 1, 1)])
+    assert outcome.fixed and values_of(outcome, program) == [2, 1]
+
+
+def test_a_traceback_may_name_the_wrong_edit(tmp_path):
+    """It fails in the line of x0, because of x2."""
+    program = FakeProgram(tmp_path, 4, lambda text: (left(program, text), 1 if "x2 = 1\n" in text else False))
+    outcome = program.verify([offering(program, n, 1, 2) for n in range(4)])
+    assert outcome.fixed and values_of(outcome, program) == [1, 1, 2, 1]
+
+
+def test_a_draw_that_moves_is_the_same_draw(tmp_path):
+    """Another number is drawn where the edit moves it to a device, unless the generators are shared."""
+    program = FakeProgram(
+        tmp_path, 1, lambda text: (left(program, text), False),
+        lambda text, shared_rng: "7\n" if shared_rng else "3\n" if "x0 = 0" in text else "4\n",
+    )  # fmt: skip
+    outcome = program.verify([offering(program, 0, 1)])
+    assert outcome.fixed and outcome.runs == 3
+
+
+def test_lines_that_differ_by_themselves_say_nothing(tmp_path):
+    program = FakeProgram(
+        tmp_path, 2, lambda text: (left(program, text), False),
+        lambda text, shared_rng: f"run {len(program.runs)}\nloss {'x1 = 1' in text}\n",
+    )  # fmt: skip
+    outcome = program.verify([offering(program, 0, 1), offering(program, 1, 1, 2)])
+    assert outcome.fixed and values_of(outcome, program) == [1, 2]
+
+
+def test_an_output_that_can_not_be_compared_any_more(tmp_path):
+    program = FakeProgram(
+        tmp_path, 1, lambda text: (left(program, text), False), lambda text, shared_rng: str("x0 = 1" in text)
+    )
+    outcome = program.verify([offering(program, 0, 1)], max_runs=1)
+    assert not outcome.fixed
+    assert outcome.attempts[0].why == "the program prints something else with it; the one run is used up (--max-runs)"
+
+
+def test_layers_that_get_known_to_their_model_are_trained(tmp_path):
+    """What is printed then is right; what another edit changes is not."""
+
+    def prints(text, shared_rng):
+        return f"{'x0 = 1' in text}\n{'x1 = 1' in text}\n"
+
+    program = FakeProgram(tmp_path, 2, lambda text: (left(program, text), False), prints)
+    known = offering(program, 0, 1)
+    known["candidates"][0]["edit"] = "module_list"
+    outcome = program.verify([known, offering(program, 1, 1, 2)])
+    assert outcome.fixed and values_of(outcome, program) == [1, 2]
+
+
+def test_edits_that_others_make_needless_are_left_out(tmp_path):
+    """x1 and x2 are made where x0 is; x2 needs its edit all the same."""
+
+    def judge(text):
+        return [f for f in findings() if f["id"] in text_to_ids(text)], False
+
+    def text_to_ids(text):
+        gone = {"f0", "f1"} if "x0 = 1\n" in text else {"f1"} if "x1 = 1\n" in text else set()
+        return {"f0", "f1", "f2"} - gone - ({"f2"} if "x2 = 1\n" in text else set())
+
+    def findings():
+        all_of_them = [offering(program, n, 1) for n in range(3)]
+        for finding in all_of_them[1:]:
+            finding["history"] = [{"at": {"file": program.path, "line": 1}}, {"at": None}]
+        return all_of_them
+
+    program = FakeProgram(tmp_path, 3, judge)
+    outcome = program.verify(findings())
+    assert outcome.fixed and values_of(outcome, program) == [1, 0, 1] and outcome.runs == 3
+    assert [f["notes"] for f in outcome.findings()] == [[], ["fixed by the edits of the other findings"], []]
+
+
+def test_an_edit_that_changes_nothing_is_not_tried(tmp_path):
+    program = FakeProgram(tmp_path, 1, lambda text: (left(program, text), False))
+    outcome = program.verify([offering(program, 0, 0, 1)])
+    assert outcome.fixed and outcome.runs == 1
+
+
+def test_outputs_are_compared_without_what_may_differ():
+    from locus.fixing.oracle import Expected
+
+    first = "loss 0.5 on cpu\ntook 1.25 s, 310.5 it/s, time: 3.5\ntensor([1., 2.])\npeak memory: 512\n<M at 0x7f12>\n"
+    other = (
+        "loss 0.5 on cuda:0\ntook 3.5 s, 99.1 it/s, time: 1e-3\n"
+        "tensor([1., 2.],\n       device='cuda:0', grad_fn=<ToCopyBackward0>)\n"
+        "peak memory: 1024\n<M at 0x8a12>\n"
+    )
+    assert Expected(first).is_met(other, False)
+    assert not Expected(first).is_met(other.replace("0.5", "0.6"), False)
+    assert not Expected(first).is_met(other + "more\n", False) and not Expected(first).is_met(first[:20], False)
+    assert Expected(first).is_met(first[:20], was_stopped=True)
+    assert not Expected(first).is_met("loss 0.6 on cpu\nto", was_stopped=True)
+    assert Expected(first, is_part=True).is_met(first + "more\n", False)
+
+
+def test_what_is_printed_is_kept_on_its_way(program):
+    """Whoever reads it, and the program itself, see what they would have seen."""
+    text = """
+import io, os, sys
+from locus.process.printed import Printed
+before = sys.stdout
+seen = [type(before), type(before.buffer), before.encoding, before.errors, before.line_buffering, before.name,
+        before.mode, before.write_through, repr(before)]
+kept = Printed()
+now = sys.stdout
+assert now is sys.__stdout__ and now is not before
+assert seen == [type(now), {True: io.FileIO}.get(isinstance(now.buffer, io.FileIO), type(now.buffer)), now.encoding,
+                now.errors, now.line_buffering, now.name, now.mode, now.write_through, repr(now)], repr(now)
+print("one", "\\u00fc", flush=True)
+now.buffer.write(b"two\\n")
+now.flush()
+os.write(1, b"three\\n")
+assert kept.text() == "one \\u00fc\\ntwo\\n", kept.text()
+sys.stdout = io.StringIO()
+assert Printed().text() is None
+"""
+    for environment in ({}, {"PYTHONIOENCODING": "latin-1"}):
+        assert program.run_source(text, env=environment).ok().stdout == "one ü\ntwo\nthree\n"

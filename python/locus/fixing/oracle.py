@@ -16,6 +16,9 @@ _MEASURED = re.compile(
     rf"0x[0-9a-fA-F]+|{_NUMBER}\s?(?:[numµ]?s|secs?|seconds?|minutes?|[kKMGT]i?B|bytes|\w+/s(?:ec)?)(?![\w/])"
 )
 """Addresses, times, speeds and sizes of memory."""
+_AFTER_WORD = re.compile(
+    rf"(\b(?:took|time|elapsed|duration|seconds|speed|throughput)\b\W{{0,4}}){_NUMBER}", re.IGNORECASE
+)
 _ABOUT_MEMORY = re.compile(r"\b(?:memory|allocated|reserved)\b", re.IGNORECASE)
 _ANY_NUMBER = re.compile(_NUMBER)
 
@@ -27,7 +30,7 @@ def lines(printed: str) -> list[str]:
 
 
 def _comparable(line: str) -> str:
-    line = _MEASURED.sub("#", _DEVICE.sub("device", line))
+    line = _AFTER_WORD.sub(r"\1#", _MEASURED.sub("#", _DEVICE.sub("device", line)))
     return (_ANY_NUMBER.sub("#", line) if _ABOUT_MEMORY.search(line) else line).strip()
 
 

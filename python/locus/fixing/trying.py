@@ -71,7 +71,7 @@ class Trials:
         rerun = self._once(texts, self._shares_rng)
         if self._first is None or unlike is None or rerun.printed is None or self._failure_of(rerun):
             return State(files, texts, rerun)
-        if not self._shares_rng and not unlike and self._meets(self._first, rerun):
+        if not self._shares_rng and self._meets(self._first, rerun):
             return State(files, texts, rerun)
         return self._compare(State(files, texts, rerun), unlike)
 

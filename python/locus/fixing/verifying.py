@@ -8,11 +8,11 @@ Decides; runs are made and judged by locus.fixing.trying, texts are put together
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from locus.fixing import patches
+from locus.fixing.attempts import Attempt, edits, may_rest_on, merge, read_files
 from locus.fixing.patches import Edit
 from locus.fixing.rerun import Finding, Fix, RunAgain, Words
 from locus.fixing.trying import PRINTS_ELSE, State, Texts, Trials
@@ -28,41 +28,6 @@ _MAX_LAYERS = 4
 _STILL_FOUND = "it is still found with the edit"
 _TRAINS_MORE = ("module_list",)
 """Edits with which a program rightly prints something else: its optimizer gets to know layers that it did not."""
-_FOLLOWS = re.compile(r"\.device\b|_like\(|\.new_\w+\(")
-"""What makes a tensor where another one is: once that one is right, this one may be, too."""
-
-
-@dataclass(eq=False)
-class Attempt:
-    """A finding and the edits that could fix it, best first."""
-
-    finding: Finding
-    edits: list[Edit]
-    layer: int = 0
-    """0: of the first run; n: it showed when those of n - 1 were fixed."""
-    why: str = ""
-    """Why there is no verified edit."""
-    verified: bool = False
-    touched: list[tuple[str, int]] = field(default_factory=list)
-    """The lines (of the files as they were) that its edits change."""
-    rejected: list[Edit] = field(default_factory=list)
-
-    @property
-    def edit(self) -> Edit | None:
-        return self.edits[0] if self.edits else None
-
-    def accept(self) -> None:
-        self.verified, self.why = True, ""
-
-    def exchange(self, why: str) -> None:
-        """The edit is not right; the next one is to be tried."""
-        self.why = why
-        self.rejected.append(self.edits.pop(0))
-
-    def take_back(self) -> None:
-        """It was not this edit after all."""
-        self.why = ""
-        self.edits.insert(0, self.rejected.pop())
 
 
 @dataclass
@@ -113,11 +78,11 @@ def verify(
     """Tries the edits of a report, in so many runs at most, and as long as there is time. `printed` is what the checked
     program wrote to standard output, if that is known."""
     findings = report["findings"]
-    files = _read_files(findings)
+    files = read_files(findings)
     changed = [path for path, text in files.items() if not _is_as_known(path, text)]
     for path in changed:
         del files[path]
-    attempts = [Attempt(finding, _edits(finding, files)) for finding in findings]
+    attempts = [Attempt(finding, edits(finding, files)) for finding in findings]
     trials = Trials(report, files, run_again, max_runs, has_time, printed)
     search = _Search(trials)
     state = search.settle(attempts)
@@ -181,6 +146,10 @@ class _Search:
                     attempt.exchange(_STILL_FOUND)
                 if remaining:
                     continue
+            if self._trials.is_spent():  # nobody can say which it was
+                for attempt in made:
+                    attempt.why = self._words(state)
+                break
             near = [a for a in made if a.edit not in self._cleared and self._is_near(a, state)]
             if near:
                 suspect = near[0]
@@ -193,7 +162,7 @@ class _Search:
 
     def _try(self, tried: list[Attempt]) -> tuple[State, list[Attempt]]:
         """A run with the first edits of these; those whose edits were made."""
-        merged, made = _merge(tried, self._trials.files)
+        merged, made = merge(tried, self._trials.files)
         unlike = patches.merge([e for e in merged.made if e.kind in _TRAINS_MORE], self._trials.files).texts
         return self._trials.run(self._trials.files, merged.texts, unlike), made
 
@@ -234,12 +203,12 @@ class _Search:
 
     def _trim(self, state: State, tried: list[Attempt]) -> State:
         """Leaves out edits that those of other findings make needless. One run says which findings come back."""
-        spare = [a for a in tried if a.touched and any(_may_rest_on(a, b) for b in tried if b.edit != a.edit)]
+        spare = [a for a in tried if a.touched and any(may_rest_on(a, b) for b in tried if b.edit != a.edit)]
         for _ in range(2):
             if len(spare) == len(tried):
                 spare = spare[1:]
             kept = [a for a in tried if a not in spare]
-            if not spare or self._trials.is_spent() or _merge(kept, self._trials.files)[0].texts == state.texts:
+            if not spare or self._trials.is_spent() or merge(kept, self._trials.files)[0].texts == state.texts:
                 break
             smaller, made = self._try(kept)
             if not self._fault(smaller, tried):
@@ -275,12 +244,13 @@ class _Search:
         """Whether what is wrong has to do with a line that the edit has changed: the traceback names it, or a new
         finding, or a tensor of one came along there."""
         edit = attempt.edits[0]
-        lines = range(edit.line, edit.lines.stop + 1)
         places = list(state.rerun.traceback)
         for found in self._trials.troubles(state, []):
             steps = [step["at"] for step in found["history"] if step["at"] is not None]
             places += [(place["file"], place["line"]) for place in (found["cause"], *found["uses"], *steps)]
-        return any(source.path_of(f) == edit.file and self._trials.line_of(f, n, state) in lines for f, n in places)
+        return any(
+            source.path_of(f) == edit.file and self._trials.line_of(f, n, state) in edit.lines for f, n in places
+        )
 
     def _shows_more(self, state: State, tried: list[Attempt]) -> bool:
         """The program had ended with an error and now comes to its end: what it finds there was not seen before, and is
@@ -298,13 +268,13 @@ class _Search:
         touched: list[tuple[Attempt, str, int]] = []
         for layer in range(1, _MAX_LAYERS):
             troubles = trials.troubles(state, wanted)
-            for path, file in _read_files(troubles).items():
+            for path, file in read_files(troubles).items():
                 trials.files.setdefault(path, file)
             files = {path: patches.Text(path, state.texts.get(path, file.raw)) for path, file in trials.files.items()}
-            new = [Attempt(f, _edits(f, files), layer) for f in troubles]
+            new = [Attempt(f, edits(f, files), layer) for f in troubles]
             if any(a.edit is None for a in new) or trials.is_spent():
                 return None
-            merged, done = _merge(new, files)
+            merged, done = merge(new, files)
             if not done:
                 return None
             for attempt in done:
@@ -336,68 +306,6 @@ class _Search:
         return Attempt(finding, attempt.edits[:1], attempt.layer)
 
 
-def _merge(attempts: list[Attempt], files: dict[str, patches.Text]) -> tuple[patches.Merged, list[Attempt]]:
-    edits: list[Edit] = []
-    for attempt in attempts:
-        edits += [edit for edit in attempt.edits[:1] if edit not in edits]
-    merged = patches.merge(edits, files)
-    return merged, [a for a in attempts if a.edit in merged.made]
-
-
-def _may_rest_on(one: Attempt, other: Attempt) -> bool:
-    """Whether a finding may be gone with the edit of the other alone: the other's is nearer to the cause, or what this
-    one is about was made there, or follows another tensor."""
-    if _rank(one) > _rank(other):
-        return True
-    mine, edit = one.edits[0], other.edits[0]
-    steps = [step["at"] for step in one.finding["history"] if step["at"] is not None]
-    passes = any(source.path_of(at["file"]) == edit.file and at["line"] in edit.lines for at in steps)
-    return (passes and edit.line not in mine.lines) or _FOLLOWS.search(mine.old) is not None
-
-
-def _rank(attempt: Attempt) -> int:
-    """0: a whole model, 1: where one tensor was made or kept, 2: a place where it hurts."""
-    return {"model-not-moved": 0, "handoff-missing": 2, "index": 2, "gradient": 2, "other": 2}.get(
-        attempt.finding["reason"], 1
-    )
-
-
-def _edits(finding: Finding, files: dict[str, patches.Text]) -> list[Edit]:
-    """The edits for a finding, in the order of the engine's ranking; none that changes nothing."""
-    found: list[Edit] = []
-    offered = [(each["fix"], each["edit"]) for each in finding["candidates"]]
-    kinds = [(fix, next((kind for other, kind in offered if _is_alike(fix, other)), "")) for fix in finding["fixes"]]
-    for fix, kind in [*kinds, *offered]:
-        if fix is None:
-            continue
-        edit = Edit(source.path_of(fix["file"]), fix["line"], fix["old"], fix["new"], fix["note"], kind)
-        text = files.get(edit.file)
-        if edit not in found and text is not None and text.changes(edit):
-            found.append(edit)
-    return found
-
-
-def _is_alike(one: Fix, other: Fix | None) -> bool:
-    return other is not None and (one["line"], one["old"], one["new"]) == (other["line"], other["old"], other["new"])
-
-
 def _is_as_known(path: str, text: patches.Text) -> bool:
     known = source.known_text(path)
     return known is None or known == text.text.replace("\r\n", "\n")
-
-
-def _read_files(findings: list[Finding]) -> dict[str, patches.Text]:
-    """The files that the findings' edits are for."""
-    files: dict[str, patches.Text] = {}
-    fixes = [
-        *(fix for f in findings for fix in f["fixes"]),
-        *(each["fix"] for f in findings for each in f["candidates"]),
-    ]
-    for path in {source.path_of(fix["file"]): None for fix in fixes if fix is not None}:
-        if not os.path.isfile(path):
-            continue
-        try:
-            files[path] = patches.Text.read(path)
-        except (OSError, ValueError, SyntaxError, LookupError):
-            continue
-    return files
