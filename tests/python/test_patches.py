@@ -287,7 +287,8 @@ def test_an_output_that_can_not_be_compared_any_more(tmp_path):
     assert outcome.attempts[0].why == "the program prints something else with it; the one run is used up (--max-runs)"
 
 
-def test_layers_that_get_known_to_their_model_are_trained(tmp_path):
+@pytest.mark.parametrize("what", ["layers that get known to their model", "a generator that can be used"])
+def test_edits_that_rightly_change_what_is_printed(tmp_path, what):
     """What is printed then is right; what another edit changes is not."""
 
     def prints(text, shared_rng):
@@ -295,7 +296,10 @@ def test_layers_that_get_known_to_their_model_are_trained(tmp_path):
 
     program = FakeProgram(tmp_path, 2, lambda text: (left(program, text), False), prints)
     known = offering(program, 0, 1)
-    known["candidates"][0]["edit"] = "module_list"
+    if what.startswith("layers"):
+        known["candidates"][0]["edit"] = "module_list"
+    else:
+        known["reason"] = "generator"
     outcome = program.verify([known, offering(program, 1, 1, 2)])
     assert outcome.fixed and values_of(outcome, program) == [1, 2]
 

@@ -34,6 +34,12 @@ class Attempt:
     def edit(self) -> Edit | None:
         return self.edits[0] if self.edits else None
 
+    @property
+    def prints_else(self) -> bool:
+        """Whether the program rightly prints something else with the edit: its optimizer gets to know layers that it
+        did not, or numbers come from the generator that was meant, which a check could not use."""
+        return self.finding["reason"] == "generator" or any(edit.kind == "module_list" for edit in self.edits[:1])
+
     def accept(self) -> None:
         self.verified, self.why = True, ""
 

@@ -26,8 +26,6 @@ MAX_RUNS = 16
 
 _MAX_LAYERS = 4
 _STILL_FOUND = "it is still found with the edit"
-_TRAINS_MORE = ("module_list",)
-"""Edits with which a program rightly prints something else: its optimizer gets to know layers that it did not."""
 
 
 @dataclass
@@ -163,7 +161,7 @@ class _Search:
     def _try(self, tried: list[Attempt]) -> tuple[State, list[Attempt]]:
         """A run with the first edits of these; those whose edits were made."""
         merged, made = merge(tried, self._trials.files)
-        unlike = patches.merge([e for e in merged.made if e.kind in _TRAINS_MORE], self._trials.files).texts
+        unlike = merge([a for a in made if a.prints_else], self._trials.files)[0].texts
         return self._trials.run(self._trials.files, merged.texts, unlike), made
 
     def _fault(self, state: State, tried: list[Attempt]) -> str:
@@ -284,8 +282,8 @@ class _Search:
                     shown.append(known)
                 edit = attempt.edits[0]
                 touched.append((known, edit.file, trials.line_of(edit.file, edit.line, state)))
-            trains_more = any(e.kind in _TRAINS_MORE for a in (*made, *done) for e in a.edits[:1])
-            state = trials.run(files, {**state.texts, **merged.texts}, None if trains_more else {})
+            prints_else = any(a.prints_else for a in (*made, *done))
+            state = trials.run(files, {**state.texts, **merged.texts}, None if prints_else else {})
             if trials.failure(state) or not state.prints_right:
                 return None
             if not trials.troubles(state, wanted):
