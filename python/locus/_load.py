@@ -1,15 +1,21 @@
 """Loads the bridge, the C++ extension that was built for the installed PyTorch. Never builds one."""
 
+from __future__ import annotations
+
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
 import re
 import sys
-import types
+from typing import TYPE_CHECKING, cast
 
 from locus import _torch_info
 from locus.errors import SetupError
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
 
 _MODULE = "locus._bridge"
 _NATIVE = pathlib.Path(__file__).parent / "_native"
@@ -28,10 +34,10 @@ def find_bridge(native: pathlib.Path = _NATIVE) -> pathlib.Path:
     raise SetupError(_mismatch_message(torch.version, _bridges(native)))
 
 
-def load_bridge(import_torch: bool = True) -> types.ModuleType:
+def load_bridge(import_torch: bool = True) -> Bridge:
     """The bridge module, loaded once; PyTorch is imported first unless told otherwise."""
     if _MODULE in sys.modules:
-        return sys.modules[_MODULE]
+        return cast("Bridge", sys.modules[_MODULE])
     path = find_bridge()
     if import_torch:
         import torch  # noqa: F401  (its libraries must be in the process before the bridge)
@@ -51,7 +57,7 @@ def load_bridge(import_torch: bool = True) -> types.ModuleType:
     except BaseException:
         sys.modules.pop(_MODULE, None)
         raise
-    return module
+    return cast("Bridge", module)
 
 
 def library_folders() -> list[str]:

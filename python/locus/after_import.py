@@ -47,7 +47,7 @@ class AfterImport:
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:
                 continue
-            spec = find(name, path, target)
+            spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 return spec
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus import faults
 from locus._load import library_folders, load_bridge
@@ -19,6 +19,12 @@ from locus.process import simulation
 from locus.program import places
 from locus.watch import error_chain, messages, real, reporter
 from locus.watch.messages import Finding
+
+if TYPE_CHECKING:
+    import types
+
+    from locus._bridge import Bridge
+
 
 _ERRORS = (RuntimeError, TypeError, ValueError, BufferError)
 """What PyTorch raises about devices, and NumPy."""
@@ -63,7 +69,7 @@ def explain(error: BaseException) -> Finding | None:
     return known if known is not None else _attach(error, None)
 
 
-def _record(bridge: Any) -> None:
+def _record(bridge: Bridge) -> None:
     from locus.watch import hooks
 
     if simulation.active_options() is None:
@@ -74,7 +80,7 @@ def _record(bridge: Any) -> None:
     bridge.start_recording()
 
 
-def _attach(error: BaseException, frames: list[Any] | None) -> Finding | None:
+def _attach(error: BaseException, frames: list[types.FrameType] | None) -> Finding | None:
     """Explains an exception once; never raises, never recurses."""
     if getattr(_asking, "now", False) or "_locus_asked" in error.__dict__:
         return error.__dict__.get("finding")
@@ -121,12 +127,12 @@ def _carried(error: BaseException) -> Finding | None:
 def _install_hooks() -> None:
     outer, outer_thread = sys.excepthook, threading.excepthook
 
-    def excepthook(kind: Any, error: BaseException, traceback: Any) -> None:
+    def excepthook(kind: type[BaseException], error: BaseException, traceback: types.TracebackType | None) -> None:
         _attach_all(error)
         outer(kind, error, traceback)
         _print_notes(error)
 
-    def thread_excepthook(arguments: Any) -> None:
+    def thread_excepthook(arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:
             _attach_all(arguments.exc_value)
         outer_thread(arguments)
@@ -158,7 +164,7 @@ def _install_monitor() -> None:
     if tool is None:
         return  # other tools have taken all places; the hooks still explain what nobody catches
 
-    def raised(code: Any, offset: int, error: BaseException) -> None:
+    def raised(code: types.CodeType, offset: int, error: BaseException) -> None:
         if not isinstance(error, _ERRORS) or "_locus_asked" in error.__dict__ or getattr(_asking, "now", False):
             return
         if messages.recognise(error) is not None:
@@ -175,7 +181,7 @@ class _Lazy:
     def __init__(self, name: str):
         self.name = name
 
-    def __get__(self, error: Any, owner: Any = None) -> Any:
+    def __get__(self, error: BaseException | None, owner: type | None = None) -> object:
         if error is not None:
             _attach(error, None)
             if self.name in error.__dict__:
@@ -185,7 +191,7 @@ class _Lazy:
         )
 
 
-def _install_attributes(bridge: Any) -> None:
+def _install_attributes(bridge: Bridge) -> None:
     for kind in _ERRORS:
         for name in ("finding", "__notes__"):
             bridge.set_type_attribute(kind, name, _Lazy(name))

@@ -7,13 +7,19 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from locus.api import policies
 from locus.errors import LedgerError, UsageError
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import torch
     from typing_extensions import Self  # part of typing from Python 3.11 on
+
+    from locus._bridge import Bridge
+    from locus.program.raw_shapes import MemoryRow
 
 _MAX_LINES = 20
 
@@ -26,7 +32,7 @@ class Transfer(NamedTuple):
     function: str
     from_: str
     to: str
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
     bytes: int
     note: str
     """ "non_blocking", "non_blocking, not pinned" (it waits all the same), "moved by Locus" (under a policy), or ""."""
@@ -41,7 +47,12 @@ class Sync(NamedTuple):
     device: str
     kind: str
     """The operator that waits: "item", "nonzero", "copy_", "torch.cuda.synchronize", …"""
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
+
+
+_Device: TypeAlias = "str | int | torch.device | None"
+_Key = tuple[str, int, str, str, str, str]
+_Sums = dict[_Key, tuple[int, int]]
 
 
 class MemoryLine(NamedTuple):
@@ -50,7 +61,7 @@ class MemoryLine(NamedTuple):
     file: str
     line: int
     bytes: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
 
 
 class ledger(contextlib.ContextDecorator):
@@ -70,12 +81,12 @@ class ledger(contextlib.ContextDecorator):
     """
 
     def __init__(self) -> None:
-        self._bridge: Any = None
+        self._bridge: Bridge = None  # type: ignore[assignment]  # until it is entered
         self._state: int | None = None
-        self._before: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
-        self._after: tuple[dict[Any, Any], dict[Any, Any]] | None = None
+        self._before: tuple[_Sums, _Sums] = ({}, {})
+        self._after: tuple[_Sums, _Sums] | None = None
         self._scopes: dict[int, int] = {}
-        self._peaks: dict[int, tuple[int, list[dict[str, Any]]]] = {}
+        self._peaks: dict[int, tuple[int, list[MemoryRow]]] = {}
 
     def _recreate_cm(self) -> Self:
         return type(self)()
@@ -88,7 +99,7 @@ class ledger(contextlib.ContextDecorator):
         self._before = _read(self._bridge)
         return self
 
-    def __exit__(self, kind: Any, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._after = _read(self._bridge)
         self._peaks = {device: self._bridge.peak_of(device, scope) for device, scope in self._scopes.items()}
         for device, scope in self._scopes.items():
@@ -107,11 +118,11 @@ class ledger(contextlib.ContextDecorator):
         rows = [Sync(*key[:4], key[5], count) for key, (count, _) in self._since(1)]
         return sorted(rows, key=lambda row: (-row.count, row.file, row.line))
 
-    def count(self, from_: Any = None, to: Any = None) -> int:
+    def count(self, from_: str | int | torch.device | None = None, to: str | int | torch.device | None = None) -> int:
         """How many copies there were between these devices; None: any."""
         return sum(row.count for row in self._between(from_, to))
 
-    def bytes(self, from_: Any = None, to: Any = None) -> int:
+    def bytes(self, from_: str | int | torch.device | None = None, to: str | int | torch.device | None = None) -> int:
         """How many bytes were copied between these devices; None: any."""
         return sum(row.bytes for row in self._between(from_, to))
 
@@ -119,11 +130,11 @@ class ledger(contextlib.ContextDecorator):
         """How often the host waited."""
         return sum(row.count for row in self.syncs)
 
-    def peak(self, device: Any = "cuda:0") -> int:
+    def peak(self, device: str | int | torch.device = "cuda:0") -> int:
         """The most bytes that were allocated on a device at one time."""
         return self._peak(device)[0]
 
-    def memory(self, device: Any = "cuda:0") -> list[MemoryLine]:
+    def memory(self, device: str | int | torch.device = "cuda:0") -> list[MemoryLine]:
         """The lines that had made what was allocated at the peak, largest first."""
         total, lines = self._peak(device)
         rows = [MemoryLine(each["file"], each["line"], each["bytes"], each["count"]) for each in lines]
@@ -139,11 +150,11 @@ class ledger(contextlib.ContextDecorator):
             return f"<{type(self).__name__}: not begun>"
         return f"<{type(self).__name__}: {self.count()} transfers ({self.bytes()} bytes), {self.sync_count()} syncs>"
 
-    def _between(self, from_: Any, to: Any) -> list[Transfer]:
+    def _between(self, from_: _Device, to: _Device) -> list[Transfer]:
         wanted = _device_name(from_), _device_name(to)
         return [row for row in self.transfers if _is_one(row.from_, wanted[0]) and _is_one(row.to, wanted[1])]
 
-    def _since(self, which: int) -> list[tuple[Any, tuple[int, int]]]:
+    def _since(self, which: int) -> list[tuple[_Key, tuple[int, int]]]:
         if self._bridge is None:
             raise UsageError("this ledger has not begun. Use it in a `with` block.")
         now = self._after if self._after is not None else _read(self._bridge)
@@ -154,10 +165,10 @@ class ledger(contextlib.ContextDecorator):
                 found.append((key, (count - old_count, size - old_size)))
         return found
 
-    def _peak(self, device: Any) -> tuple[int, list[dict[str, Any]]]:
+    def _peak(self, device: str | int | torch.device) -> tuple[int, list[MemoryRow]]:
         if self._bridge is None:
             raise UsageError("this ledger has not begun. Use it in a `with` block.")
-        name = _device_name(device)
+        name = _device_name(device) or ""
         named = int(name.partition(":")[2]) if name.startswith("cuda:") else -1
         number = _current_device() if name == "cuda" else named
         if number not in self._scopes:
@@ -178,14 +189,14 @@ class no_transfers(ledger):
         locus.errors.LedgerError: at the end of the block, an AssertionError that names each line.
     """
 
-    def __init__(self, from_: Any = None, to: Any = None):
+    def __init__(self, from_: str | int | torch.device | None = None, to: str | int | torch.device | None = None):
         super().__init__()
         self.from_, self.to = _device_name(from_), _device_name(to)
 
     def _recreate_cm(self) -> Self:
         return type(self)(self.from_, self.to)
 
-    def __exit__(self, kind: Any, *rest: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         super().__exit__(kind, *rest)
         rows = self._between(self.from_, self.to)
         if kind is None and rows:
@@ -204,7 +215,7 @@ class no_syncs(ledger):
         locus.errors.LedgerError: at the end of the block, an AssertionError that names each line.
     """
 
-    def __exit__(self, kind: Any, *rest: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         super().__exit__(kind, *rest)
         if kind is None and self.syncs:
             total = self.sync_count()
@@ -217,21 +228,22 @@ class no_syncs(ledger):
 _WORDS = {"_local_scalar_dense": "item", "is_nonzero": "item"}
 
 
-def _read(bridge: Any) -> tuple[dict[Any, tuple[int, int]], dict[Any, tuple[int, int]]]:
+def _read(bridge: Bridge) -> tuple[_Sums, _Sums]:
     """(transfers, synchronisations) so far: (count, bytes) by line, devices and kind."""
     both = []
     for entries in (bridge.transfers(), bridge.synchronisations()):
-        sums: dict[Any, list[int]] = collections.defaultdict(lambda: [0, 0])
+        sums: dict[_Key, list[int]] = collections.defaultdict(lambda: [0, 0])
         for entry in entries:
             kind = entry["kind"].removeprefix("aten::").partition(".")[0]
-            key = (*(entry[name] for name in ("file", "line", "function", "from", "to")), _WORDS.get(kind, kind))
+            place = entry["file"], entry["line"], entry["function"]
+            key = (*place, entry["from"], entry["to"], _WORDS.get(kind, kind))
             sums[key][0] += entry["count"]
             sums[key][1] += entry["bytes"]
         both.append({key: (count, size) for key, (count, size) in sums.items()})
     return both[0], both[1]
 
 
-def _device_name(device: Any) -> Any:
+def _device_name(device: _Device) -> str | None:
     if device is None:
         return None
     name = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
@@ -257,7 +269,7 @@ def _current_device() -> int:
     return torch.cuda.current_device()
 
 
-def _place(row: Any) -> str:
+def _place(row: Transfer | Sync | MemoryLine) -> str:
     if not row.file:
         return "(no line of the program)"
     path = os.path.relpath(row.file) if os.path.isabs(row.file) else row.file

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import collections
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from locus.program import histories, objects, places, source, values
+
+if TYPE_CHECKING:
+    from locus.program.shapes import Step
+
 
 _MAX_DEPTH = 12
 _MAX_ELEMENTS = 50
@@ -86,7 +90,7 @@ def where(thing: object, *, show: bool = True) -> Tree:
     return tree
 
 
-def history(tensor: torch.Tensor, *, show: bool = True) -> list[dict[str, Any]]:
+def history(tensor: torch.Tensor, *, show: bool = True) -> list[Step]:
     """Shows where a tensor came from, oldest step first; also returns the steps.
 
     Histories are recorded while Locus simulates or checks; [] where nothing is known.
@@ -129,7 +133,7 @@ def one_line(steps: list[histories.Step]) -> str:
     return _words(telling[-1].facts) if telling else ""
 
 
-def _words(step: dict[str, Any]) -> str:
+def _words(step: Step) -> str:
     at = f" at {os.path.basename(step['at']['file'])}:{step['at']['line']}" if step["at"]["line"] else ""
     op = step["op"] if step["op"].startswith(".") else f"{step['op']}()"
     verbs = {"created": "created by", "moved": "moved by", "loaded": "loaded by", "received": "received from"}

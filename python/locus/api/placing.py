@@ -180,7 +180,7 @@ class _Move:
             else:
                 new[id(tensor)] = _dressed_like(tensor, moved)
         for view in views:
-            base: Any = new.get(id(view._base), view._base)
+            base: torch.Tensor = new.get(id(view._base), view._base)  # type: ignore[assignment]  # a view has one
             offset = view.storage_offset() - self.skipped.get(id(view._base), 0) // view.element_size()
             new[id(view)] = base.as_strided(view.shape, view.stride(), offset)
         everything = self.graph.exchange(new)
@@ -265,7 +265,7 @@ def _give_memory(tensor: torch.Tensor, moved: torch.Tensor) -> None:
         return
     # Sparse to dense hardware, meta, subclasses: the objects exchange what they are.
     made = torch.nn.Parameter(moved, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else moved
-    torch.utils.swap_tensors(tensor, made)  # type: ignore[no-untyped-call]
+    torch.utils.swap_tensors(tensor, made)
 
 
 def _dressed_like(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

@@ -6,17 +6,21 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from locus.errors import UsageError
 from locus.process import simulation
 from locus.watch import real, reporter
 
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
+
 POLICIES = ("collect", "raise", "warn", "move")
 """The names that policy() takes."""
 
 Name = Literal["collect", "raise", "warn", "move"]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 class policy(contextlib.ContextDecorator):
@@ -66,7 +70,7 @@ class policy(contextlib.ContextDecorator):
         _leave(self._outer.stack.pop())
 
 
-def _enter(name: str) -> tuple[Any, int, bool]:
+def _enter(name: str) -> tuple[Bridge | None, int, bool]:
     """(bridge, the state to come back to, whether this scope needs the watch)."""
     options = simulation.active_options()
     if name == "raise" and (options is None or options.devices == 0):
@@ -81,14 +85,14 @@ def _enter(name: str) -> tuple[Any, int, bool]:
     return bridge, before, True
 
 
-def _leave(entered: tuple[Any, int, bool]) -> None:
+def _leave(entered: tuple[Bridge | None, int, bool]) -> None:
     bridge, before, watched = entered
-    if watched:
+    if watched and bridge is not None:
         bridge.set_policy_state(before)
         bridge.end_watching()
 
 
-def begin_recording(asked: str) -> tuple[Any, int | None]:
+def begin_recording(asked: str) -> tuple[Bridge, int | None]:
     """Lets the ledger be kept, whatever the policy: (bridge, what end_recording() needs)."""
     bridge = _devices(asked)
     bridge.begin_watching()
@@ -98,14 +102,14 @@ def begin_recording(asked: str) -> tuple[Any, int | None]:
     return bridge, None
 
 
-def end_recording(bridge: Any, state: int | None) -> None:
+def end_recording(bridge: Bridge, state: int | None) -> None:
     """Undoes begin_recording()."""
     if state is not None:
         bridge.set_policy_state(state)
     bridge.end_watching()
 
 
-def _devices(asked: str) -> Any:
+def _devices(asked: str) -> Bridge:
     """The bridge, where there are devices to watch; a UsageError where there are none."""
     options = simulation.active_options()
     if options is None or options.devices == 0:

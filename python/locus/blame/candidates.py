@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from locus.program import source
-from locus.program.places import Location
-from locus.program.source import Edit
+from locus.program.shapes import Candidate, Edit, Location
 from locus.vocabulary import EditKind, Fact
 
 _LITERAL = re.compile(r"""["']cuda(?::\d+)?["']|\.cuda\(\d*\)""")
@@ -25,17 +24,6 @@ class Cause(NamedTuple):
     edit: Edit | None
     text: str = ""
     """The expression there, where it says better what is meant than the tensor's name."""
-
-
-class Candidate(TypedDict):
-    """A candidate as the engine reads it."""
-
-    edit: EditKind
-    at: Location
-    fix: Edit | None
-    facts: list[Fact]
-    distance: int
-    name: str
 
 
 class Candidates:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus.blame import nested, siblings, statements
 from locus.blame.candidates import Cause
@@ -17,6 +17,12 @@ from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, places, source, trails, values
 from locus.program.links import other_bindings
 from locus.vocabulary import Fact
+
+if TYPE_CHECKING:
+    from locus.program import expressions
+    from locus.program.links import Link
+    from locus.program.shapes import Edit, Location
+
 
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
 
@@ -50,7 +56,7 @@ def on_the_way(
             yield found, told[number], number
 
 
-def _after_fellow(link: trails.Link, move: ast.Assign) -> Cause:
+def _after_fellow(link: Link, move: ast.Assign) -> Cause:
     """`test_y = test_y.cuda()` after `test_x = test_x.cuda()`, in the same block and under the same conditions."""
     file = link.context.file
     if not rewriting.starts_line(file, move) or not rewriting.ends_line(file, move):
@@ -75,13 +81,13 @@ def _at_edit(cause: Cause) -> Cause:
 
 
 def _pointed_at(
-    links: list[trails.Link], is_said: bool, steps: list[histories.Step], trail: trails.Trail, is_batch: bool
+    links: list[Link], is_said: bool, steps: list[histories.Step], trail: trails.Trail, is_batch: bool
 ) -> Iterator[tuple[int, Fact]]:
     """What the links together with the value's history say of one of them; `is_said`: a statement says it by itself."""
     for number, link in enumerate(links):
         if siblings.moved_nearby(link) and not _is_made_there(link, links):
             yield number, "rest_is_moved"
-    pointed: list[tuple[trails.Link | None, Fact]] = []
+    pointed: list[tuple[Link | None, Fact]] = []
     if is_batch:
         pointed.append((_unpacking(links), "unpacked_here"))
     if trail.held and not is_said and any(step.facts["action"] == "received" for step in steps):
@@ -100,7 +106,7 @@ def _pointed_at(
 def _off_the_way(
     steps: list[histories.Step],
     others: list[list[histories.Step]],
-    links: list[trails.Link],
+    links: list[Link],
     users: list[types.FrameType],
 ) -> Iterator[tuple[Cause, Fact]]:
     gathered = _where_gathered(steps)
@@ -111,7 +117,7 @@ def _off_the_way(
         yield parted, "parted_here"
 
 
-def _first_in_loop(link: trails.Link) -> source.Edit | None:
+def _first_in_loop(link: Link) -> Edit | None:
     """`y = y.to(device)` in `for x, y in pairs:`, like the x that the loop moves."""
     file, moves = link.context.file, siblings.moved_in_loop(link)
     if not moves:
@@ -126,7 +132,7 @@ def _first_in_loop(link: trails.Link) -> source.Edit | None:
 
 
 def at_use(
-    use: Any, node: ast.AST, trail: trails.Trail | None, device: str, users: list[types.FrameType]
+    use: expressions.Use | None, node: ast.AST, trail: trails.Trail | None, device: str, users: list[types.FrameType]
 ) -> tuple[Cause, list[Fact]] | None:
     """The use itself, where the text says that the value is meant to come as it does and to be moved there."""
     file = use.file
@@ -163,7 +169,7 @@ def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -
     return any(ast.unparse(n.func) == ast.unparse(call.func) for n in moved)
 
 
-def place_of(link: trails.Link) -> places.Location:
+def place_of(link: Link) -> Location:
     """The LOC of a link."""
     return location_of(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
 
@@ -193,7 +199,7 @@ def _where_gathered(steps: list[histories.Step]) -> Cause | None:
     return Cause(last.facts["at"], None) if gathers and elsewhere else None
 
 
-def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Cause:
+def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
     file = link.context.file
     node = _lost_part(link)
     is_value = isinstance(node, ast.expr) and link.how != "loop"
@@ -219,7 +225,7 @@ def _cause(link: trails.Link, device: str, users: list[types.FrameType]) -> Caus
     return Cause(location_of(file, spot), edit)
 
 
-def _lost_part(link: trails.Link) -> ast.AST:
+def _lost_part(link: Link) -> ast.AST:
     """The expression that lacks a move: an element of a comprehension that hands on what it gets, or the value."""
     for node in ast.walk(link.node):
         if statements.hands_on(node):
@@ -227,7 +233,7 @@ def _lost_part(link: trails.Link) -> ast.AST:
     return link.node
 
 
-def _until_moved(links: list[trails.Link]) -> Iterator[trails.Link]:
+def _until_moved(links: list[Link]) -> Iterator[Link]:
     """Links up to one that moves the value itself: what lies behind it is another tensor."""
     for link in links:
         if link.moved:
@@ -249,13 +255,13 @@ def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
     return False
 
 
-def _is_made_there(link: trails.Link, links: list[trails.Link]) -> bool:
+def _is_made_there(link: Link, links: list[Link]) -> bool:
     """`return reward`, of what the same function made out of nothing: the call that made it is to be mended."""
     is_name = link.how in ("assign", "return") and isinstance(link.node, ast.Name)
     return is_name and any(each.how == "made" and each.context.scope is link.context.scope for each in links)
 
 
-def _unpacking(links: list[trails.Link]) -> trails.Link | None:
+def _unpacking(links: list[Link]) -> Link | None:
     """Where a loop gives the batch, or the last statement before that which binds it."""
     for number, link in enumerate(links):
         if link.how == "loop" and isinstance(link.statement, (ast.For, ast.AsyncFor)):
@@ -267,7 +273,7 @@ def _unpacking(links: list[trails.Link]) -> trails.Link | None:
     return None
 
 
-def _before_helper(links: list[trails.Link], steps: list[histories.Step]) -> trails.Link | None:
+def _before_helper(links: list[Link], steps: list[histories.Step]) -> Link | None:
     """The line that called a function which made the value and knows of no device: it has nothing to be edited."""
     made = next((s for s in steps if s.facts["action"] == "created"), None)
     text = next((link for link in links if link.how == "made"), None) if made is None else None
@@ -292,7 +298,7 @@ def _is_deviceless_helper(scope: ast.AST) -> bool:
     return isinstance(scope, ast.FunctionDef) and not device_text.is_mentioned_in(scope)
 
 
-def _is_given_tensors(link: trails.Link) -> bool:
+def _is_given_tensors(link: Link) -> bool:
     """Whether the call of a function passes a tensor or a module, whose device it could follow."""
     call, caller = link.context.call, link.context.caller
     if call is None or caller is None or caller.frame is None:
@@ -301,7 +307,7 @@ def _is_given_tensors(link: trails.Link) -> bool:
     return any(values.is_tensor(value) or values.is_module(value) for value in given)
 
 
-def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> trails.Link | None:
+def _own_statement(links: list[Link], steps: list[histories.Step]) -> Link | None:
     """Where a value was bound that no factory call made: drawn by a distribution, computed by a layer on the CPU."""
     made = next((s for s in steps if s.facts["action"] == "created" and s.facts["at"]["line"]), None)
     if made is None and not any(s.facts["action"] in ("moved", "loaded", "received") for s in steps):
@@ -325,7 +331,7 @@ def _own_statement(links: list[trails.Link], steps: list[histories.Step]) -> tra
 def _after_shared_root(
     steps: list[histories.Step],
     others: list[list[histories.Step]],
-    links: list[trails.Link],
+    links: list[Link],
     users: list[types.FrameType],
 ) -> Cause | None:
     """Where two values come from one tensor and the other one was moved later: not where that tensor was made, but
@@ -346,7 +352,7 @@ def _after_shared_root(
     return None
 
 
-def _made_object(links: list[trails.Link], users: list[types.FrameType]) -> Cause | None:
+def _made_object(links: list[Link], users: list[types.FrameType]) -> Cause | None:
     """The line that made the object whose __init__ took a copy too early."""
     owner = next((link.context.me for link in links if link.how == "attribute"), values.MISSING)
     for frame in users if owner is not values.MISSING else ():
@@ -361,7 +367,7 @@ def _made_object(links: list[trails.Link], users: list[types.FrameType]) -> Caus
     return None
 
 
-def location_of(file: source.Source, node: ast.AST) -> places.Location:
+def location_of(file: source.Source, node: ast.AST) -> Location:
     """The LOC of a node; of a compound statement, its first line."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     scope = next((a for a in [node, *file.ancestors(node)] if isinstance(a, functions)), None)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import os
 import types
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -21,6 +21,14 @@ from locus.fixing import caches, edits, rewriting
 from locus.program import expressions, histories, names, places, source, trails, values
 from locus.vocabulary import Fact
 
+if TYPE_CHECKING:
+    from locus.program.links import Link
+    from locus.program.raw_shapes import RawCase, RawOperand
+    from locus.program.shapes import Case, Operand
+
+
+Result = TypeVar("Result")
+
 _FOLLOWED = (
     "temporary", "variable", "closure", "global", "batch", "plain-attribute", "object-attribute", "cached",
     "function-context",
@@ -29,7 +37,7 @@ _FOLLOWED = (
 _COLLATE = os.path.join("data", "_utils", "collate.py")
 
 
-def build_case(raw: dict[str, Any], frames: list[Any] | None = None) -> dict[str, Any]:
+def build_case(raw: RawCase, frames: list[types.FrameType] | None = None) -> Case:
     """The CASE of what the bridge saw. `frames`: those that led to it, else the live ones. Never raises."""
     case = _empty_case(raw)
     try:
@@ -46,7 +54,7 @@ def build_case(raw: dict[str, Any], frames: list[Any] | None = None) -> dict[str
     return case
 
 
-def _empty_case(raw: dict[str, Any]) -> dict[str, Any]:
+def _empty_case(raw: RawCase) -> Case:
     overload = str(raw.get("overload", ""))
     return {
         "kind": raw.get("kind", "operator"),
@@ -67,11 +75,11 @@ def _empty_case(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Case:
-    def __init__(self, raw: dict[str, Any], case: dict[str, Any], frames: list[types.FrameType]):
+    def __init__(self, raw: RawCase, case: Case, frames: list[types.FrameType]):
         self.raw, self.case, self.frames = raw, case, frames
-        self.operands: list[dict[str, Any]] = [dict(operand) for operand in raw.get("operands") or []]  # ours to change
+        self.operands: list[RawOperand] = [operand.copy() for operand in raw.get("operands") or []]  # ours to change
         self.users = places.user_frames(frames)
-        self.given: trails.Link | None = None
+        self.given: Link | None = None
 
     def fill(self) -> None:
         self.attempt("place", self.fill_place)
@@ -80,7 +88,7 @@ class _Case:
             self.case["operands"].append(operands.plain(operand))
         self.attempt("operands", self.fill_operands)
 
-    def attempt(self, what: str, step: Any, *arguments: Any) -> Any:
+    def attempt(self, what: str, step: Callable[..., Result], *arguments: object) -> Result | None:
         """A fault in one part must not cost the others."""
         try:
             return step(*arguments)
@@ -137,7 +145,7 @@ class _Case:
                 stem = self.attempt("stem", self.stem, number, nodes[number], use.frame, ways[number])
                 named[number] = tensors[number] if stem is None else stem
         found = self.attempt("names", names.find, named, self.frames, rare) or names.Names()
-        histories_of: list[list[Any]] = [[] for _ in tensors]
+        histories_of: list[list[histories.Step]] = [[] for _ in tensors]
         matched: list[names.Match | None] = [None] * len(tensors)
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
             if node is not None:
@@ -165,7 +173,7 @@ class _Case:
             self.attempt("given", self.add_given, self.given, matched, histories_of)
         del tensors, named, ways
 
-    def split(self, use: expressions.Use, nodes: list[ast.AST | None], tensors: list[Any]) -> None:
+    def split(self, use: expressions.Use, nodes: list[ast.AST | None], tensors: list[torch.Tensor | None]) -> None:
         """`a * b` of two tensors that are both elsewhere: each is an operand of its own, and the product is none."""
         for number in range(len(tensors)):
             facts, operand = self.case["operands"][number], self.operands[number]
@@ -199,7 +207,7 @@ class _Case:
         self.attempt("edits", self.edit, number, use, nodes, known, match, histories.history(parameter))
         self.given = left_layers.given(way) or self.given
 
-    def add_given(self, link: trails.Link, matched: list[names.Match | None], steps: list[list[Any]]) -> None:
+    def add_given(self, link: Link, matched: list[names.Match | None], steps: list[list[histories.Step]]) -> None:
         """What was given to layers that were left behind is on the CPU as well: it will not do when they are moved."""
         tensor = values.evaluate(link.node, link.context.frame)
         operand = {"tensor": tensor, "argument": "input", "odd": True}
@@ -220,7 +228,7 @@ class _Case:
         way = self.follow(link.node, link.context.frame, facts["device"])
         self.gather(number, use, link.node, way, matched, steps)
 
-    def add_made(self, facts: dict[str, Any], way: trails.Trail) -> None:
+    def add_made(self, facts: Operand, way: trails.Trail) -> None:
         """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
         made = next((link for link in way.links if link.how == "made"), None)
         if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
@@ -237,7 +245,7 @@ class _Case:
         way.follow(node, frame)
         return way
 
-    def stem(self, number: int, node: ast.AST, frame: types.FrameType, way: trails.Trail | None) -> Any:
+    def stem(self, number: int, node: ast.AST, frame: types.FrameType, way: trails.Trail | None) -> object:
         """The tensor that decided where an operand is, where that is another one: it is the one to be blamed."""
         facts = self.case["operands"][number]
         if isinstance(node, ast.Attribute) and node.attr == "grad":
@@ -255,7 +263,7 @@ class _Case:
 
     def gather(
         self, number: int, use: expressions.Use | None, node: ast.AST | None, way: trails.Trail | None,
-        matched: list[names.Match | None], steps: list[list[Any]],
+        matched: list[names.Match | None], steps: list[list[histories.Step]],
     ) -> None:  # fmt: skip
         """Every line that could be edited for an operand, with what speaks for it."""
         facts, match = self.case["operands"][number], matched[number]
@@ -274,8 +282,8 @@ class _Case:
         facts["candidates"] = found.as_list()
 
     def gather_at_case(
-        self, found: Candidates, facts: dict[str, Any], number: int, use: expressions.Use | None, node: ast.AST | None,
-        way: trails.Trail | None, device: str, steps: list[list[Any]],
+        self, found: Candidates, facts: Operand, number: int, use: expressions.Use | None, node: ast.AST | None,
+        way: trails.Trail | None, device: str, steps: list[list[histories.Step]],
     ) -> None:  # fmt: skip
         """What follows from the kind of case: a generator, a table that is indexed, samples, a comparison."""
         made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
@@ -298,8 +306,8 @@ class _Case:
                 found.add("move_on_the_way", Cause(causes.place_of(link), edit), ["compared_on_host"])
 
     def gather_by_kind(
-        self, found: Candidates, facts: dict[str, Any], match: names.Match | None, way: trails.Trail | None,
-        device: str, steps: list[Any],
+        self, found: Candidates, facts: Operand, match: names.Match | None, way: trails.Trail | None,
+        device: str, steps: list[histories.Step],
     ) -> None:  # fmt: skip
         """What follows from what the operand is: an optimizer's state, a module's parameter, a saved tensor."""
         made = next((step for step in steps if step.facts["action"] == "created"), None)
@@ -323,7 +331,7 @@ class _Case:
 
     def gather_on_the_way(
         self, found: Candidates, number: int, use: expressions.Use | None, node: ast.AST | None,
-        way: trails.Trail | None, match: names.Match | None, device: str, steps: list[list[Any]],
+        way: trails.Trail | None, match: names.Match | None, device: str, steps: list[list[histories.Step]],
     ) -> None:  # fmt: skip
         """What follows from the way that the value took through the program."""
         facts = self.case["operands"][number]
@@ -361,7 +369,7 @@ class _Case:
         for cause, said, distance in links:
             found.add("move_on_the_way", cause, [*said, *always] if said else [], distance)
 
-    def trace(self, use: expressions.Use, tensor: Any, device: str) -> tuple[ast.AST | None, Any]:
+    def trace(self, use: expressions.Use, tensor: object, device: str) -> tuple[ast.AST | None, object]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
         known = histories.history(tensor)
         if use.inner is None:
@@ -395,7 +403,7 @@ class _Case:
             inner = None  # the frames of another thread lie between
         return expressions.Use(frame, inner)
 
-    def name(self, facts: dict[str, Any], tensor: Any, match: names.Match | None, steps: list[Any]) -> None:
+    def name(self, facts: Operand, tensor: object, match: names.Match | None, steps: list[histories.Step]) -> None:
         if match is not None and (match.frame < 90 or match.way.holder is not None):
             received = bool(steps) and steps[-1].facts["action"] == "received"
             loose = match.kind in ("variable", "closure", "global", "object-attribute")
@@ -416,7 +424,15 @@ class _Case:
             facts["kind"] = "cached"
         facts["name"] = facts["expression"] or (steps[-1].text if steps else "")
 
-    def edit(self, number: int, use: Any, nodes: list[Any], found: names.Names, match: Any, steps: list[Any]) -> None:
+    def edit(
+        self,
+        number: int,
+        use: expressions.Use | None,
+        nodes: list[ast.AST | None],
+        found: names.Names,
+        match: names.Match | None,
+        steps: list[histories.Step],
+    ) -> None:
         facts = self.case["operands"][number]
         others = [n for n, other in enumerate(self.case["operands"]) if other["odd"] != facts["odd"]]
         request = edits.Request(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from locus.program import places
 
 if TYPE_CHECKING:
     import torch
 
-Location = dict[str, Any]
+    from locus.program.shapes import Culprit, Edit, Finding, FoundOperand, Location, Step
+    from locus.vocabulary import Kind, Reason
 
 
 def here(skip: int = 1) -> Location:
@@ -23,20 +25,20 @@ def here(skip: int = 1) -> Location:
 
 
 def make(
-    reason: str,
+    reason: Reason,
     message: str,
     why: str,
     use: Location,
     cause: Location | None = None,
     *,
     op: str = "",
-    culprit: dict[str, Any] | None = None,
-    operands: list[dict[str, Any]] | None = None,
-    fixes: list[dict[str, Any] | None] = (),  # type: ignore[assignment]
-    notes: list[str] = (),  # type: ignore[assignment]
-    ranks: list[int] = (),  # type: ignore[assignment]
+    culprit: Culprit | None = None,
+    operands: Sequence[FoundOperand] | None = None,
+    fixes: Sequence[Edit | None] = (),
+    notes: Sequence[str] = (),
+    ranks: Sequence[int] = (),
     step: int = 0,
-) -> dict[str, Any]:
+) -> Finding:
     """A finding with that reason; its code and severity follow from it."""
     return {
         "reason": reason,
@@ -44,7 +46,7 @@ def make(
         "op": op,
         "cause": cause if cause is not None and cause["line"] else use,
         "culprit": culprit or {},
-        "uses": [{**use, "op": op, "count": 1, "first_step": step}],
+        "uses": [{**use, "op": op, "count": 1, "first_step": step}],  # type: ignore[typeddict-item]  # no library
         "operands": operands or [],
         "why": why,
         "fixes": [{"verified": False, "note": "", **fix} for fix in fixes if fix],
@@ -54,11 +56,11 @@ def make(
     }
 
 
-def operand(tensor: Any, name: str, kind: str, culprit: bool = True) -> dict[str, Any]:
+def operand(tensor: torch.Tensor, name: str, kind: Kind, culprit: bool = True) -> FoundOperand:
     """One tensor of a finding, with where it came from."""
     from locus.program import histories
 
-    history: list[Any] = []
+    history: list[Step] = []
     with contextlib.suppress(Exception):
         history = [step.facts for step in histories.history(tensor)]
     return {
@@ -76,7 +78,7 @@ class Named(NamedTuple):
     tensor: torch.Tensor
     kind: Literal["parameter", "buffer"]
 
-    def operand(self) -> dict[str, Any]:
+    def operand(self) -> FoundOperand:
         return operand(self.tensor, self.name, self.kind)
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus.blame.candidates import Cause
 from locus.blame.causes import location_of
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, source, trails, values
 
+if TYPE_CHECKING:
+    from locus.program.shapes import Edit, Step
 
-def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
+
+def of_sample(tensor: object, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
     """The line of a Dataset that gave a sample: the `return` that computed it, or that took it from what it keeps."""
     fetchers = [frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename.endswith("fetch.py")]
     dataset = values.get_attribute(fetchers[0], "dataset") if fetchers else values.MISSING
@@ -41,7 +44,7 @@ def of_sample(tensor: Any, steps: list[histories.Step], frames: list[types.Frame
     return Cause(last, None) if last is not None else None
 
 
-def _given(tensor: Any, file: source.Source, value: ast.AST) -> Cause:
+def _given(tensor: object, file: source.Source, value: ast.AST) -> Cause:
     """Samples are gathered on the host: what is elsewhere is brought there where it is given."""
     edit = rewriting.append_call(file, value, ".cpu()") if values.is_tensor(tensor) and tensor.is_cuda else None
     return Cause(location_of(file, value), edit, file.flat(value))
@@ -65,7 +68,7 @@ def of_batch(steps: list[histories.Step], device: str, users: list[types.FrameTy
 
 def _moved_like_the_rest(
     step: histories.Step, scope: ast.AST, device: str, users: list[types.FrameType]
-) -> source.Edit | None:
+) -> Edit | None:
     """`torch.stack(ys)` -> `torch.stack(ys).to(device)`, in a function that moves the other parts of the batch."""
     if step.call is None or not any(bindings.is_move(node) for node in ast.walk(scope)):
         return None
@@ -84,7 +87,7 @@ def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType])
     return Cause(location_of(file, link.node), edit)
 
 
-def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
+def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
     """`x.to(device)` by itself, in a function that passed the value on as `x`: x, and the edit that keeps it."""
     for link in trail.links:
         if link.how != "argument" or not isinstance(link.node, ast.Name):
@@ -129,12 +132,12 @@ def is_made_anew(step: histories.Step) -> bool:
     return name in makers.FACTORIES and not name.endswith("_like") and not step.facts["explicit"]
 
 
-def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.FrameType]) -> Cause | None:
+def of_unpacked(history: list[Step], device: str, users: list[types.FrameType]) -> Cause | None:
     """The function that should have brought a saved tensor back: the second of saved_tensors_hooks(pack, unpack)."""
     if history:
         return None  # PyTorch calls the hooks inside the operator, where nothing is noted
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
-    found: list[tuple[source.Source, Any, Any]] = []
+    found: list[tuple[source.Source, ast.expr, ast.expr]] = []
     for file in [each for each in files.values() if each is not None]:
         for call in file.find(file.tree, ("call", "saved_tensors_hooks")):
             if len(call.args) == 2:
@@ -150,13 +153,13 @@ def of_unpacked(history: list[dict[str, Any]], device: str, users: list[types.Fr
     return Cause(location_of(file, given[-1]), edit)
 
 
-def _returned(function: Any) -> list[ast.expr]:
+def _returned(function: ast.AST) -> list[ast.expr]:
     if isinstance(function, ast.Lambda):
         return [function.body]
     return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
-def _packed_device(pack: Any, unpack: Any) -> str:
+def _packed_device(pack: ast.AST, unpack: ast.AST) -> str:
     """`where` of `where, tensor = packed`, where the first hook gave `tensor.device, tensor.cpu()`."""
     packed = _returned(pack)[-1:] if pack is not None else []
     parts = packed[0].elts if packed and isinstance(packed[0], ast.Tuple) else []
@@ -173,7 +176,7 @@ def _packed_device(pack: Any, unpack: Any) -> str:
     return f"{given[0].arg}[{number}]"
 
 
-def _function(file: source.Source, node: ast.AST) -> Any:
+def _function(file: source.Source, node: ast.AST) -> ast.AST | None:
     if isinstance(node, ast.Lambda):
         return node
     name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import gc
 import types
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from locus.blame import owners
 from locus.program import histories, names, trails, values
 
+if TYPE_CHECKING:
+    from locus.program.links import Link
+
+
 _MAX_MODULES = 20_000
 
 
-def behind(tensor: Any, frames: list[types.FrameType], device: str) -> tuple[Any, names.Match, names.Names] | None:
+def behind(
+    tensor: torch.Tensor, frames: list[types.FrameType], device: str
+) -> tuple[torch.Tensor, names.Match, names.Names] | None:
     """The parameter that a value was computed with and that was left where it is, and its name. None: there is none.
 
     `device`: where the rest of the call is. Only a parameter whose module is there is sure to be meant for it.
@@ -29,7 +35,7 @@ def behind(tensor: Any, frames: list[types.FrameType], device: str) -> tuple[Any
     candidates = [p for p in _parameters() if p is not tensor and p.device == tensor.device and _root(p) == root]
     if not candidates:
         return None
-    found = names.find(candidates, frames, [])
+    found = names.find(list(candidates), frames, [])
     matches = [(found.best(number), number) for number in range(len(candidates))]
     for match, number in sorted(matches, key=lambda each: _order(each[0])):
         parameter = candidates[number]
@@ -43,9 +49,9 @@ def behind(tensor: Any, frames: list[types.FrameType], device: str) -> tuple[Any
     return None
 
 
-def given(way: trails.Trail | None) -> trails.Link | None:
+def given(way: trails.Trail | None) -> Link | None:
     """The argument of a running call by which a tensor on the CPU came to the layers; None where it is not one."""
-    found: dict[int, trails.Link] = {}
+    found: dict[int, Link] = {}
     for link in way.links if way is not None else ():
         value = values.evaluate(link.node, link.context.frame) if link.context.frame is not None else None
         if link.how == "argument" and values.is_tensor(value) and str(value.device) == "cpu" and value.dim() > 0:
@@ -59,7 +65,7 @@ def _order(match: names.Match | None) -> tuple[bool, int, str]:
     return not name.endswith("weight"), len(name), name
 
 
-def _root(tensor: Any) -> tuple[int, str] | None:
+def _root(tensor: torch.Tensor) -> tuple[int, str] | None:
     """The oldest of a tensor's origins: the call that made what it was computed from."""
     read = getattr(histories.bridge(), "origin_chain", None)
     chain = read(tensor) if read is not None and values.is_tensor(tensor) else None
@@ -68,7 +74,7 @@ def _root(tensor: Any) -> tuple[int, str] | None:
     return int(chain[-1]["site"]), str(chain[-1].get("op", ""))
 
 
-def _parameters() -> list[Any]:
+def _parameters() -> list[torch.Tensor]:
     """The parameters of all modules there are."""
     modules = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.nn.Module)][:_MAX_MODULES]
     tables = [values.attributes(module).get("_parameters") or {} for module in modules]

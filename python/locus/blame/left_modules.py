@@ -9,18 +9,26 @@ import ast
 import collections
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus.blame.candidates import Candidates, Cause
 from locus.blame.causes import location_of
 from locus.fixing import device_text, rewriting
-from locus.program import bindings, histories, moments, places, source, values
+from locus.program import bindings, histories, moments, source, values
+
+if TYPE_CHECKING:
+    import torch
+
+    from locus.program import objects
+    from locus.program.names import Match
+    from locus.program.shapes import Location, Operand
+
 
 _BUILDERS = ("__init__", "__post_init__")
 """The methods that make an object: what they make is there when the object is moved."""
 
 
-def gather(found: Candidates, match: Any, facts: dict[str, Any], device: str, users: list[types.FrameType]) -> None:
+def gather(found: Candidates, match: Match, facts: Operand, device: str, users: list[types.FrameType]) -> None:
     """Where the module was made that was left behind: the largest one around the tensor that is wholly where it is; or
     where the tensor itself was made, after its module had been moved."""
     holder = match.way.holder
@@ -75,7 +83,7 @@ def of_wrong_card(steps: list[histories.Step], device: str, users: list[types.Fr
     return Cause(placed.facts["at"], edit) if edit is not None else None
 
 
-def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:
+def _late_tensor(module: torch.nn.Module, facts: Operand) -> Cause | None:
     """A parameter or buffer that was made after its module had been moved, or is made in a method other than the one
     that makes the module: the line that made it. Moving the module where it is made would not reach it."""
     own = [step for step in facts["history"] if step["at"]["line"] and not step["explicit"]]
@@ -89,7 +97,7 @@ def _late_tensor(module: Any, facts: dict[str, Any]) -> Cause | None:
     return Cause(placed[0]["at"], facts["edits"].get("factory_device"))
 
 
-def _chain(holder: Any) -> Iterator[Any]:
+def _chain(holder: objects.Holder) -> Iterator[torch.nn.Module]:
     """The modules from the root to the holder of the tensor."""
     module = holder.root
     yield module
@@ -100,12 +108,12 @@ def _chain(holder: Any) -> Iterator[Any]:
         yield module
 
 
-def _is_wholly_on(module: Any, device: str) -> bool:
+def _is_wholly_on(module: torch.nn.Module, device: str) -> bool:
     tensors = [t for inner in module.modules() for table in (inner._parameters, inner._buffers) for t in table.values()]
     return all(str(t.device) == device for t in tensors if t is not None)
 
 
-def _is_left_around(module: Any, device: str) -> bool:
+def _is_left_around(module: torch.nn.Module, device: str) -> bool:
     """Whether a module was made around others that had been moved before, and all that was made with it was left."""
     given = [part for inner in module.modules() if not moments.is_made_with(inner, module) for part in inner.modules()]
     others = {id(part) for part in given}
@@ -115,7 +123,7 @@ def _is_left_around(module: Any, device: str) -> bool:
     return bool(others) and bool(tensors) and all(str(t.device) == device for t in tensors)
 
 
-def _is_mostly_left(module: Any, device: str) -> bool:
+def _is_mostly_left(module: torch.nn.Module, device: str) -> bool:
     """Whether nobody moved a module, and only a few of its parts are elsewhere: put there later, from outside. A class
     that places its own parts is another matter: there the part that it forgot is to be mended.
     """
@@ -128,7 +136,7 @@ def _is_mostly_left(module: Any, device: str) -> bool:
     return not any(place is not None and place["function"].startswith(own) for place in moved)
 
 
-def _construction(module: Any, wrong: str, device: str, users: list[types.FrameType]) -> Cause | None:
+def _construction(module: torch.nn.Module, wrong: str, device: str, users: list[types.FrameType]) -> Cause | None:
     callers = moments.made_at(module)
     if not callers:
         return None
@@ -152,7 +160,7 @@ def _construction(module: Any, wrong: str, device: str, users: list[types.FrameT
     return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
 
 
-def _call_at(file: source.Source, place: places.Location) -> ast.AST | None:
+def _call_at(file: source.Source, place: Location) -> ast.AST | None:
     """The call that stands at a LOC, whose columns count characters."""
     first, last = file.line(place["line"]), file.line(place["end_line"])
     column, end = len(first[: place["column"]].encode()), len(last[: place["end_column"]].encode())
@@ -161,7 +169,7 @@ def _call_at(file: source.Source, place: places.Location) -> ast.AST | None:
 
 
 def _keeper(
-    file: source.Source | None, node: ast.AST | None, module: Any, users: list[types.FrameType]
+    file: source.Source | None, node: ast.AST | None, module: torch.nn.Module, users: list[types.FrameType]
 ) -> tuple[source.Source, ast.AST] | None:
     """`model` of `self.model = model`, in the object that trains a module which was made as an argument of its call.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from locus.program import places, source
-from locus.program.places import Location
+from locus.program.shapes import Location
 
 if TYPE_CHECKING:
     import torch

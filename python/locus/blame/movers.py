@@ -7,17 +7,21 @@ and live objects; runs nothing.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus.blame.candidates import Cause
 from locus.blame.causes import location_of
 from locus.fixing import rewriting
 from locus.program import batches, bindings, histories, source, text_index, trails, values
 
+if TYPE_CHECKING:
+    from locus.program.shapes import Edit
+
+
 _METHODS = ("to", "cuda", "to_device", "move_to", "move")
 
 
-def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
+def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
     """`self.x.to(device)` by itself in such a method, `v.to(device)` in a loop over what a dict holds: what is left
     where it was ("" where its own name says it best), and the edit that keeps it. Only where the line has copied."""
     stored = [(link.context.me, link.target.attr) for link in trail.links if link.how == "attribute"]
@@ -35,7 +39,7 @@ def of_dropped(trail: trails.Trail) -> tuple[str, source.Edit] | None:
     return None
 
 
-def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> tuple[str, source.Edit] | None:
+def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> tuple[str, Edit] | None:
     me = bindings.self_name(scope)
     for statement in text_index.once(scope, _dropped):
         call = statement.value
@@ -76,7 +80,7 @@ def _kept_in_container(
     return [source.Change.before(statement, f"{held}[{key}] = ")] if plain else None
 
 
-def of_forgotten(owner: Any, attribute: str, device: str) -> Cause | None:
+def of_forgotten(owner: object, attribute: str, device: str) -> Cause | None:
     """The method that moved an object's other tensors to `device` and left this one where it was."""
     if values.is_module(owner) or values.is_tensor(owner):
         return None
@@ -121,7 +125,7 @@ def _is_own(move: ast.Call, method: ast.FunctionDef) -> bool:
     return isinstance(held, ast.Attribute) and ast.unparse(held.value) == bindings.self_name(method)
 
 
-def _last_move(method: ast.FunctionDef, owner: Any, attribute: str, device: str) -> tuple[ast.stmt, str] | None:
+def _last_move(method: ast.FunctionDef, owner: object, attribute: str, device: str) -> tuple[ast.stmt, str] | None:
     """The last statement that moves an attribute which is now on the device; none if this one is dealt with too."""
     me = bindings.self_name(method)
     last = None
@@ -138,7 +142,7 @@ def _last_move(method: ast.FunctionDef, owner: Any, attribute: str, device: str)
     return last
 
 
-def _same_for(file: source.Source, statement: ast.stmt, other: str, attribute: str) -> source.Edit | None:
+def _same_for(file: source.Source, statement: ast.stmt, other: str, attribute: str) -> Edit | None:
     """The statement again, for the attribute that was forgotten."""
     single = isinstance(statement, ast.Assign) and len(statement.targets) == 1
     if not single or not isinstance(statement.targets[0], ast.Attribute) or not rewriting.starts_line(file, statement):

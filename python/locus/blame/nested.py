@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from locus.program import batches, bindings, source
+
+if TYPE_CHECKING:
+    from locus.program.shapes import Edit
 
 
 def passed_by(node: ast.AST) -> ast.Name | None:
@@ -24,7 +28,7 @@ def passed_by(node: ast.AST) -> ast.Name | None:
     return None
 
 
-def recursion(file: source.Source, node: ast.AST) -> source.Edit | None:
+def recursion(file: source.Source, node: ast.AST) -> Edit | None:
     """The function that the comprehension is in, called again for what is inside; None where that can't be written."""
     name = passed_by(node)
     scope = next((a for a in file.ancestors(node) if isinstance(a, source.Function)), None)

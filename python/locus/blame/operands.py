@@ -8,12 +8,19 @@ from __future__ import annotations
 import ast
 import contextlib
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from locus.program import source
 
+if TYPE_CHECKING:
+    import torch
 
-def is_handed_over(facts: dict[str, Any], node: ast.AST | None) -> bool:
+    from locus.program.raw_shapes import RawOperand
+    from locus.program.shapes import Operand
+
+
+def is_handed_over(facts: Operand, node: ast.AST | None) -> bool:
     """What `.cpu()` put on the host on purpose, and is kept there: it is moved where it is used."""
     placed = next((step for step in reversed(facts["history"]) if step["action"] != "computed"), None)
     on_purpose = placed is not None and placed["action"] == "moved" and placed["explicit"] and placed["device"] == "cpu"
@@ -24,7 +31,9 @@ def is_saved(name: str, frame: types.FrameType) -> bool:
     """Whether a variable was unpacked from ctx.saved_tensors."""
     file = source.load(frame.f_code.co_filename)
     scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
-    for saved in file.find(scope, ("attribute", "saved_tensors")) if scope is not None else ():
+    if file is None or scope is None:
+        return False
+    for saved in file.find(scope, ("attribute", "saved_tensors")):
         node = file.statement(saved)
         if isinstance(node, ast.Assign) and (node.lineno <= (frame.f_lineno or 0)):
             value = node.value.value if isinstance(node.value, ast.Subscript) else node.value
@@ -34,10 +43,10 @@ def is_saved(name: str, frame: types.FrameType) -> bool:
     return False
 
 
-def plain(operand: dict[str, Any]) -> dict[str, Any]:
+def plain(operand: RawOperand) -> Operand:
     """What can be read off the tensor itself."""
     tensor = operand.get("tensor")
-    facts: dict[str, Any] = {
+    facts: Operand = {
         "argument": operand.get("argument", ""), "position": operand.get("position", -1), "expression": None,
         "name": "", "kind": "temporary", "device": "", "shape": [], "dtype": "", "zero_dim": False,
         "written": bool(operand.get("written", False)), "requires_grad": False, "is_leaf": True,
@@ -45,19 +54,20 @@ def plain(operand: dict[str, Any]) -> dict[str, Any]:
         "owner": None, "history": [], "edits": {},
     }  # fmt: skip
     facts["device"] = str(operand.get("device", ""))  # of a tensor that is gone
-    return facts | read(tensor)
-
-
-def read(tensor: Any) -> dict[str, Any]:
-    """The facts that a tensor itself gives."""
-    facts = {}
-    for key, reader in _READERS.items():
-        with contextlib.suppress(BaseException):  # a tensor subclass may refuse anything
-            facts[key] = reader(tensor)
+    facts.update(read(tensor))  # type: ignore[typeddict-item]  # keys that it has, with values of their types
     return facts
 
 
-_READERS = {
+def read(tensor: torch.Tensor | None) -> dict[str, object]:
+    """The facts that a tensor itself gives."""
+    facts: dict[str, object] = {}
+    for key, reader in _READERS.items():
+        with contextlib.suppress(BaseException):  # a tensor subclass may refuse anything
+            facts[key] = reader(tensor)  # type: ignore[arg-type]  # None has none of these: suppressed
+    return facts
+
+
+_READERS: dict[str, Callable[[torch.Tensor], object]] = {
     "device": lambda tensor: str(tensor.device),
     "shape": lambda tensor: [int(size) for size in tensor.shape],
     "dtype": lambda tensor: str(tensor.dtype).removeprefix("torch."),

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import collections
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from locus.program import moments, names, values
 
+if TYPE_CHECKING:
+    import torch
 
-def facts_of(match: names.Match, tensor: Any) -> dict[str, Any]:
+    from locus.program.shapes import Owner
+
+
+def facts_of(match: names.Match, tensor: object) -> Owner:
     """The owner of a CASE's operand: the module (or optimizer) that holds the tensor, and where it was moved."""
     holder = match.way.holder
-    facts = {
+    facts: Owner = {
         "name": holder.root_name, "class": type(holder.module).__name__, "path": holder.path,
         "attribute": match.way.attribute, "device": "", "moved_at": None, "moved_to": None,
         "container": match.way.container,
@@ -34,7 +40,7 @@ def facts_of(match: names.Match, tensor: Any) -> dict[str, Any]:
     return facts
 
 
-def majority_device(module: Any, leave_out: Any = None) -> str:
+def majority_device(module: torch.nn.Module, leave_out: object = None) -> str:
     """The device of most of a module's own parameters and buffers, or else of those below it; "" without any."""
     for deep in (False, True):
         inside = list(module.modules()) if deep else [module]
@@ -45,6 +51,6 @@ def majority_device(module: Any, leave_out: Any = None) -> str:
     return ""
 
 
-def _majority(tensors: list[Any], leave_out: Any) -> str:
+def _majority(tensors: Iterable[torch.Tensor | None], leave_out: object) -> str:
     count = collections.Counter(str(t.device) for t in tensors if t is not None and t is not leave_out)
     return count.most_common(1)[0][0] if count else ""

@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from locus.blame.module_sources import Branch, Fix
-from locus.program.places import Location
+from locus.program.shapes import Location
+
+if TYPE_CHECKING:
+    from locus.program.shapes import FoundOperand
+
 
 Seen = Literal[
     "cpu-tensor", "cpu-module", "shared-device", "shared-checkpoint", "scattered-module", "several-devices",
     "device-ids", "moved-after-wrapping", "optimizer-before", "frozen", "lost", "unused", "second-backward",
     "twice-by-backward", "twice-by-checkpoint", "twice", "pinned", "saved-elsewhere",
 ]  # fmt: skip
-Operand = dict[str, object]
 
 
 @dataclasses.dataclass
@@ -27,7 +30,7 @@ class Facts:
     use: Location
     cause: Location | None = None
     op: str = ""
-    operands: list[Operand] = dataclasses.field(default_factory=list)
+    operands: list[FoundOperand] = dataclasses.field(default_factory=list)
     fixes: list[Fix] = dataclasses.field(default_factory=list)
     ranks: list[int] = dataclasses.field(default_factory=list)
     subject: str = ""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from locus.blame import nested, siblings
 from locus.fixing import device_text
-from locus.program import batches, bindings, histories, makers, trails, values
+from locus.program import batches, bindings, histories, makers, values
 from locus.program.links import other_bindings
 from locus.vocabulary import Fact
 
+if TYPE_CHECKING:
+    from locus.program.links import Link
 
-def said_at(link: trails.Link) -> list[Fact]:
+
+def said_at(link: Link) -> list[Fact]:
     """What a statement itself says about the value that flows through it."""
     if link.how in ("loop", "made") or is_container(link):
         return []
@@ -20,21 +24,21 @@ def said_at(link: trails.Link) -> list[Fact]:
     return [fact for fact, holds in _SAID.items() if holds(link, inside)]
 
 
-def _is_moved_elsewhere(link: trails.Link) -> bool:
+def _is_moved_elsewhere(link: Link) -> bool:
     """Whether the function binds the same name twice, once moved and here not."""
     if link.how != "assign" or not isinstance(link.node, ast.Call):
         return False
     return any(bindings.is_move(value) and siblings.moves_tensor(value) for _, value in other_bindings(link))
 
 
-def is_container(link: trails.Link) -> bool:
+def is_container(link: Link) -> bool:
     """`losses(boxes.to(device), targets)`: a list or a dict is passed on, which has no .to()."""
     if link.how in ("loop", "made") or link.context.frame is None:
         return False
     return isinstance(values.evaluate(link.node, link.context.frame), (list, tuple, dict))
 
 
-def _is_identity(link: trails.Link) -> bool:
+def _is_identity(link: Link) -> bool:
     """`x = x`, `x_gpu = x`: a statement that does nothing, or not what its name says."""
     if link.target is None or not isinstance(link.node, (ast.Name, ast.Attribute, ast.Subscript)):
         return False
@@ -53,7 +57,7 @@ def hands_on(node: ast.AST) -> bool:
     return isinstance(element, ast.Name) and element.id in batches.targets(node.generators[0].target)
 
 
-def _ignores_device(link: trails.Link) -> bool:
+def _ignores_device(link: Link) -> bool:
     """A function that is told the device and does not use it for this value."""
     scope = link.context.scope
     given = getattr(scope, "args", None)
@@ -86,7 +90,7 @@ def root_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-_SAID: dict[Fact, Callable[[trails.Link, list[ast.AST]], bool]] = {
+_SAID: dict[Fact, Callable[[Link, list[ast.AST]], bool]] = {
     "object_not_moved": lambda link, inside: link.lost,
     "sibling_is_moved": lambda link, inside: siblings.moved_in_statement(link),
     "moved_elsewhere": lambda link, inside: _is_moved_elsewhere(link),

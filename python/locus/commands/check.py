@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from locus import scratch
 from locus.commands import run
@@ -157,7 +157,7 @@ def _run_to_its_end(
     target: runner.Target,
     arguments: argparse.Namespace,
     options: simulation.SimulationOptions,
-    session: Any,
+    session: Session,
     ending: endings.Ending,
 ) -> int:
     try:

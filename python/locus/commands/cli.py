@@ -79,7 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return parsed.execute(parsed)
+        status: int = parsed.execute(parsed)
+        return status
     except LocusError as error:
         _complain(error)
         return 2

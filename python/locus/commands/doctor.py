@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 import locus
 from locus import _load, _torch_info
@@ -76,10 +78,10 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def installed() -> dict:
+def installed() -> dict[str, Any]:
     """Versions and builds, found without importing PyTorch; "problem" is empty where they go together."""
     torch = _torch_info.find_installed()
-    found = {
+    found: dict[str, Any] = {
         "locus": locus.__version__,
         "python": platform.python_version(),
         "torch": torch.version if torch else "",
@@ -94,7 +96,7 @@ def installed() -> dict:
     return found
 
 
-def self_test() -> dict:
+def self_test() -> dict[str, object]:
     """What the self-test's process said; "well" when all of it is right."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCUS_")}
     done = subprocess.run(
@@ -117,7 +119,7 @@ def _plain(markdown: str) -> str:
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").replace("**", "")
 
 
-def as_text(found: dict) -> str:
+def as_text(found: Mapping[str, Any]) -> str:
     """For people."""
     test = found["self-test"]
     build = "CUDA build" if "+cu" in found["torch"] else "CPU build" if "+cpu" in found["torch"] else "build unknown"

@@ -9,18 +9,20 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from locus.fixing import device_text, rewriting
 from locus.program import source
 
 if TYPE_CHECKING:
     from locus.fixing.edits import Request
+    from locus.program import histories
+    from locus.program.shapes import Edit
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def is_cached(steps: list[Any], name: str) -> bool:
+def is_cached(steps: list[histories.Step], name: str) -> bool:
     """Whether a tensor was kept from an earlier call."""
     for step in steps:
         around = step.file.ancestors(step.node) if step.file is not None and step.node is not None else ()
@@ -36,13 +38,13 @@ def is_cached(steps: list[Any], name: str) -> bool:
     return not _is_made_by_default(steps) and next(_fillers(steps, name), None) is not None
 
 
-def _is_made_by_default(steps: list[Any]) -> bool:
+def _is_made_by_default(steps: list[histories.Step]) -> bool:
     """Whether the tensor would have been on the CPU at every call: then the call that made it is to be mended."""
     placed = next((step.facts for step in reversed(steps) if step.facts["action"] != "computed"), None)
     return placed is None or (placed["action"] == "created" and not placed["explicit"] and placed["device"] == "cpu")
 
 
-def move_cached(request: Request) -> source.Edit | None:
+def move_cached(request: Request) -> Edit | None:
     """`return _MASKS[n]` -> `return _MASKS[n].to(device)`, in the function that fills the table."""
     for file, given in _fillers(request.steps, request.facts["name"]):
         if given is None:
@@ -53,7 +55,7 @@ def move_cached(request: Request) -> source.Edit | None:
     return None
 
 
-def _fillers(steps: list[Any], name: str) -> Iterator[tuple[source.Source, ast.AST | None]]:
+def _fillers(steps: list[histories.Step], name: str) -> Iterator[tuple[source.Source, ast.AST | None]]:
     """What the functions return of the table that a tensor was found in, which look into it and put something there
     where it is new; None where that is not plain."""
     text = _table(name)

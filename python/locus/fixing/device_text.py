@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
@@ -28,7 +28,7 @@ def write(
     node: ast.AST,
     device: str,
     frames: list[types.FrameType],
-    others: list[tuple[ast.AST, source.Source]] = (),
+    others: Sequence[tuple[ast.AST, source.Source]] = (),
 ) -> str:
     """The words for `device` at `node`.
 
@@ -88,7 +88,7 @@ def _is_mentioned_in(tree: ast.AST) -> bool:
     return False
 
 
-def same_device(value: Any, device: str) -> bool:
+def same_device(value: object, device: str) -> bool:
     """Whether a value means this device to PyTorch."""
     if isinstance(value, torch.device):
         value = str(value)
@@ -181,7 +181,7 @@ def _from_parameters(file: source.Source, scope: ast.AST, device: str, frames: l
     return ""
 
 
-def _written(method: Any) -> types.FunctionType | None:
+def _written(method: object) -> types.FunctionType | None:
     """The function that stands in the class, behind a property and decorators that keep what they wrap."""
     if isinstance(method, property):
         method = method.fget
@@ -202,7 +202,7 @@ def _has_attribute(file: source.Source, scope: ast.AST, text: str) -> bool:
     return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
 
 
-def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, Any]) -> str:
+def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, object]) -> str:
     """A variable of the module."""
     for text in _PREFERRED:
         root, _, attribute = text.partition(".")
@@ -215,7 +215,7 @@ def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, An
     return next((n for n in found if not n.startswith("_") and same_device(names[n], device)), "")
 
 
-def _names_several_cards(names: dict[str, Any]) -> bool:
+def _names_several_cards(names: dict[str, object]) -> bool:
     """Whether a module has names for different CUDA devices."""
     values_ = [str(value) for value in list(names.values()) if isinstance(value, (torch.device, str))]
     return len({value for value in values_ if value.startswith("cuda")}) > 1

@@ -12,7 +12,7 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -29,16 +29,20 @@ from locus.fixing.rewriting import (
     statements_after,
 )
 from locus.program import batches, bindings, expressions, histories, makers, names, places, source, values
-from locus.program.source import Change, Edit
+from locus.program.shapes import Edit
+from locus.program.source import Change
+
+if TYPE_CHECKING:
+    from locus.program.shapes import Case, Operand
 
 
 @dataclass
 class Request:
     """What is known of the operand that an edit is wanted for."""
 
-    case: dict[str, Any]
-    facts: dict[str, Any]
-    tensor: Any
+    case: Case
+    facts: Operand
+    tensor: torch.Tensor | None
     rule: str
     device: str
     """Where the operand should be."""

@@ -8,14 +8,15 @@ import ast
 import itertools
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from locus.fixing import device_text, rewriting
 from locus.fixing.rewriting import append_call, ends_line, indent_of, nn_name
 from locus.program import bindings, histories, moments, source, values
-from locus.program.source import Change, Edit
+from locus.program.shapes import Edit
+from locus.program.source import Change
 
 if TYPE_CHECKING:
     from locus.fixing.edits import Request
@@ -63,7 +64,7 @@ def module_list(request: Request) -> Edit | None:
     return file.edit(changes)
 
 
-def _put_into(request: Request, file: source.Source, statement: Any) -> list[ast.AST]:
+def _put_into(request: Request, file: source.Source, statement: ast.stmt) -> list[ast.AST]:
     """The containers that are put into a container: the elements of its display, and what is assigned to its items."""
     value = statement.value
     if isinstance(value, (ast.DictComp, ast.ListComp, ast.GeneratorExp)):
@@ -132,7 +133,7 @@ def scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:
         yield from bindings.class_trees(match.way.holder.module)
 
 
-def _attribute_assignment(request: Request) -> tuple[source.Source | None, Any]:
+def _attribute_assignment(request: Request) -> tuple[source.Source | None, ast.stmt | None]:
     """The first `self.<attribute> = …` of the owner's __init__."""
     match = request.match
     if match is None or match.way.holder is None:
@@ -171,7 +172,7 @@ def move_root(request: Request) -> Edit | None:
     return None
 
 
-def _has_parts_on_cuda(module: Any) -> bool:
+def _has_parts_on_cuda(module: torch.nn.Module) -> bool:
     return any(parameter.is_cuda for parameter in itertools.islice(module.parameters(), 1000))
 
 

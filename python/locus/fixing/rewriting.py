@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import Any
 
 import torch
 
 from locus.program import histories, source, text_index, values
 from locus.program.makers import FACTORIES, RANDOM, WITHOUT_DEVICE
-from locus.program.source import Change, Edit
+from locus.program.shapes import Edit
+from locus.program.source import Change
 
 GATHERING = {"sum", "stack", "cat", "concat", "hstack", "vstack", "max", "min"}
 """Functions that put the results of one expression together."""
@@ -129,12 +129,12 @@ def wrap(file: source.Source, value: ast.AST, name: str) -> list[Change] | None:
     return [Change.before(value, f"{name}("), Change.after(value, ")")]
 
 
-def items_of(value: Any) -> list[Any]:
+def items_of(value: object) -> list[object]:
     """What is in a plain container."""
     return list(value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ())
 
 
-def container_class(value: Any) -> str:
+def container_class(value: object) -> str:
     """ModuleList, ModuleDict, ParameterList or ParameterDict, by what is in the container; "" for other things."""
     items = items_of(value)
     suffix = "Dict" if isinstance(value, dict) else "List"

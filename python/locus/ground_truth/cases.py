@@ -15,6 +15,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+Untyped = Any
+"""What PyTorch's databases of tests hold and give: they have no types."""
+
 KINDS = ("made", "call", "inplace", "out", "backward", "module", "optimizer")
 DTYPES = ("float32", "bfloat16", "int64", "complex64", "bool")
 """Those that a table has unless somebody asks for others."""
@@ -37,7 +40,7 @@ class Case(NamedTuple):
     operand: int
     moved: str
     shapes: str
-    call: Callable[[], Any]
+    call: Callable[[], Untyped]
 
 
 class Entry(NamedTuple):
@@ -49,7 +52,7 @@ class Entry(NamedTuple):
     cases: Callable[[], Iterator[Case]]
 
 
-def prepare() -> Any:
+def prepare() -> Untyped:
     """PyTorch, with its test utilities ready to be imported: they warn, and want a module that is not always there."""
     warnings.simplefilter("ignore")
     try:
@@ -74,7 +77,7 @@ def entries(dtypes: tuple[str, ...] = DTYPES) -> list[Entry]:
 
     for module in (common_utils, core):
         if hasattr(module, "extract_test_fn"):  # looks through the stack for a test, at every sample; there is none
-            module.extract_test_fn = lambda: None
+            module.extract_test_fn = lambda: None  # type: ignore[attr-defined]
     found = []
     for kind, make in zip(KINDS, (_made, _calls, _in_place, _outs, _backwards)):
         for op in op_db:
@@ -86,30 +89,30 @@ def entries(dtypes: tuple[str, ...] = DTYPES) -> list[Entry]:
     return found
 
 
-def _bound(make: Callable[..., Iterator[Case]], *given: Any) -> Callable[[], Iterator[Case]]:
+def _bound(make: Callable[..., Iterator[Case]], *given: Untyped) -> Callable[[], Iterator[Case]]:
     return lambda: make(*given)
 
 
-def flatten(value: Any) -> tuple[list[Any], Any]:
+def flatten(value: Untyped) -> tuple[list[Untyped], Untyped]:
     """(leaves, how to put them together again)"""
     from torch.utils._pytree import tree_flatten
 
     return tree_flatten(value)
 
 
-def _unflatten(leaves: list[Any], spec: Any) -> Any:
+def _unflatten(leaves: list[Untyped], spec: Untyped) -> Untyped:
     from torch.utils._pytree import tree_unflatten
 
     return tree_unflatten(leaves, spec)
 
 
-def _on(device: str | None, leaf: Any, grad: bool) -> Any:
+def _on(device: str | None, leaf: Untyped, grad: bool) -> Untyped:
     """A fresh leaf tensor there, or where it is."""
     fresh = leaf.detach().clone()
     return (fresh if device is None else fresh.to(device)).requires_grad_(grad)
 
 
-def _shapes(tensors: list[Any]) -> str:
+def _shapes(tensors: list[Untyped]) -> str:
     return "/".join("x".join(map(str, t.shape)) or "." for t in tensors)
 
 
@@ -122,7 +125,7 @@ def _placements(count: int) -> Iterator[tuple[int, str, list[str]]]:
 class _Sample:
     """One sample of an operator: its leaves, which of them are tensors, and how to call with other leaves."""
 
-    def __init__(self, sample: Any):
+    def __init__(self, sample: Untyped):
         import torch
 
         self.leaves, self.spec = flatten((sample.input, sample.args, sample.kwargs))
@@ -132,12 +135,14 @@ class _Sample:
         self.input_is_tensor = isinstance(sample.input, torch.Tensor)
         self.process = getattr(sample, "output_process_fn_grad", None)
 
-    def called(self, function: Callable[..., Any], devices: Sequence[str | None]) -> Any:
+    def called(self, function: Callable[..., Untyped], devices: Sequence[str | None]) -> Untyped:
         """What the function gives with the tensors on these devices; None: where the sample has them."""
         value, args, kwargs, _ = self.placed(devices)
         return function(value, *args, **kwargs)
 
-    def placed(self, devices: Sequence[str | None], grad: bool = False) -> tuple[Any, Any, Any, list[Any]]:
+    def placed(
+        self, devices: Sequence[str | None], grad: bool = False
+    ) -> tuple[Untyped, Untyped, Untyped, list[Untyped]]:
         """(input, args, kwargs, tensors) with the tensors on these devices."""
         leaves = list(self.leaves)
         for i, device in zip(self.tensors, devices):
@@ -145,7 +150,7 @@ class _Sample:
         return (*_unflatten(leaves, self.spec), [leaves[i] for i in self.tensors])
 
 
-def _samples(op: Any, dtype: Any, grad: bool, wanted: int, at_least: int) -> Iterator[tuple[int, _Sample]]:
+def _samples(op: Untyped, dtype: Untyped, grad: bool, wanted: int, at_least: int) -> Iterator[tuple[int, _Sample]]:
     """The first samples with enough tensors, with their numbers."""
     taken = 0
     inputs = op.sample_inputs("cpu", dtype, requires_grad=grad)
@@ -159,13 +164,13 @@ def _samples(op: Any, dtype: Any, grad: bool, wanted: int, at_least: int) -> Ite
             return
 
 
-def _have(op: Any, torch: Any, dtypes: tuple[str, ...]) -> list[str]:
+def _have(op: Untyped, torch: Untyped, dtypes: tuple[str, ...]) -> list[str]:
     """Those of the dtypes that the operator has on a card."""
     have = op.supported_dtypes("cuda")
     return [dtype for dtype in dtypes if getattr(torch, dtype) in have]
 
 
-def _made(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _made(op: Untyped, torch: Untyped, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Plain calls of samples that are made on the device: their device arguments say so, and what they have on the CPU
     on purpose stays there."""
     have = sorted((str(dtype).removeprefix("torch.") for dtype in op.supported_dtypes("cuda")), key=str)
@@ -184,7 +189,7 @@ def _made(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
                 yield Case(dtype, index, operand, moved, sample.shapes, _bound(sample.called, op.op, moves))
 
 
-def _calls(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _calls(op: Untyped, torch: Untyped, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Plain calls in several dtypes; in the usual one, the samples after those that were made there."""
     for dtype in _have(op, torch, dtypes):
         wanted, skip = (4, MADE_SAMPLES) if dtype == "float32" else (_FEW, 0)
@@ -193,13 +198,13 @@ def _calls(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
                 yield Case(dtype, index, operand, moved, sample.shapes, _bound(sample.called, op.op, devices))
 
 
-def _first(op: Any, torch: Any, dtypes: tuple[str, ...], common: tuple[str, ...]) -> list[str]:
+def _first(op: Untyped, torch: Untyped, dtypes: tuple[str, ...], common: tuple[str, ...]) -> list[str]:
     """One dtype of the common ones, and whatever was asked for beyond those of every table."""
     have = _have(op, torch, dtypes)
     return [d for d in common if d in have][:1] + [d for d in have if d not in DTYPES]
 
 
-def _in_place(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _in_place(op: Untyped, torch: Untyped, dtypes: tuple[str, ...]) -> Iterator[Case]:
     variant = op.get_inplace()
     if variant is None:
         return
@@ -211,7 +216,7 @@ def _in_place(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
                 yield Case(dtype, index, operand, moved, sample.shapes, _bound(sample.called, variant, devices))
 
 
-def _outs(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _outs(op: Untyped, torch: Untyped, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Results written into tensors on the other device, then operands on the other device; by turns right and wrong."""
     if not op.supports_out:
         return
@@ -220,7 +225,7 @@ def _outs(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
             yield from _out_cases(op, torch, dtype, index, sample)
 
 
-def _out_cases(op: Any, torch: Any, dtype: str, index: int, sample: _Sample) -> Iterator[Case]:
+def _out_cases(op: Untyped, torch: Untyped, dtype: str, index: int, sample: _Sample) -> Iterator[Case]:
     count = len(sample.tensors)
     value, args, kwargs, _ = sample.placed(["cpu"] * count)
     try:
@@ -232,7 +237,7 @@ def _out_cases(op: Any, torch: Any, dtype: str, index: int, sample: _Sample) -> 
     if not isinstance(results, (tuple, list)) or not all(isinstance(r, torch.Tensor) for r in results):
         return
 
-    def call(devices: list[str], targets: list[str]) -> Any:
+    def call(devices: list[str], targets: list[str]) -> Untyped:
         value, args, kwargs, _ = sample.placed(devices)
         out = [torch.empty_like(r, device=d) for r, d in zip(results, targets)]
         return op.op(value, *args, **kwargs, out=out[0] if single else tuple(out))
@@ -251,7 +256,7 @@ def _out_cases(op: Any, torch: Any, dtype: str, index: int, sample: _Sample) -> 
             yield case(operand, moved, devices, home)
 
 
-def _backwards(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
+def _backwards(op: Untyped, torch: Untyped, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """A gradient on the other device; and, where the forward call is legal with mixed devices, its backward pass."""
     if not op.supports_autograd:
         return
@@ -268,10 +273,10 @@ def _backwards(op: Any, torch: Any, dtypes: tuple[str, ...]) -> Iterator[Case]:
                 break
 
 
-def _backward_cases(op: Any, torch: Any, dtype: str, index: int, sample: _Sample) -> Iterator[Case]:
+def _backward_cases(op: Untyped, torch: Untyped, dtype: str, index: int, sample: _Sample) -> Iterator[Case]:
     count = len(sample.tensors)
 
-    def differentiate(devices: list[str], gradient_device: str | None) -> Any:
+    def differentiate(devices: list[str], gradient_device: str | None) -> Untyped:
         value, args, kwargs, tensors = sample.placed(devices, grad=True)
         result = op.op(value, *args, **kwargs)
         if sample.process is not None:
@@ -292,7 +297,7 @@ def _backward_cases(op: Any, torch: Any, dtype: str, index: int, sample: _Sample
             yield case(operand, moved, devices, None)
 
 
-def _modules(info: Any, torch: Any) -> Iterator[Case]:
+def _modules(info: Untyped, torch: Untyped) -> Iterator[Case]:
     """A module on the device with an input on the CPU, one on the CPU with inputs there, a parameter left behind."""
     samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=True)
     for index, sample in enumerate(itertools.islice(samples, 5)):
@@ -301,13 +306,13 @@ def _modules(info: Any, torch: Any) -> Iterator[Case]:
             yield from _module_cases(torch, index, made, sample.forward_input)
 
 
-def _module_cases(torch: Any, index: int, made: Any, forward: Any) -> Iterator[Case]:
+def _module_cases(torch: Untyped, index: int, made: Untyped, forward: Untyped) -> Iterator[Case]:
     leaves, spec = flatten((forward.args, forward.kwargs))
     tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     names = [name for name, _ in itertools.chain(made.named_parameters(), made.named_buffers())][:10]
     shapes = _shapes([leaves[i] for i in tensors]) + "|" + str(len(names))
 
-    def call(module_device: str, devices: list[str], left: str | None) -> Any:
+    def call(module_device: str, devices: list[str], left: str | None) -> Untyped:
         module = copy.deepcopy(made).to(module_device)
         if left is not None:
             owner = module.get_submodule(left.rpartition(".")[0])
@@ -334,7 +339,7 @@ def _module_cases(torch: Any, index: int, made: Any, forward: Any) -> Iterator[C
             yield case(operand, moved, HOME, devices)
 
 
-def _optimizers(info: Any, torch: Any) -> Iterator[Case]:
+def _optimizers(info: Untyped, torch: Untyped) -> Iterator[Case]:
     """State that stayed on the CPU when the parameters moved."""
     for index, config in enumerate(itertools.islice(info.optim_inputs_func("cuda"), 14)):
         for number, options in enumerate(({"foreach": False}, {"foreach": True}, {"fused": True})):
@@ -345,7 +350,7 @@ def _optimizers(info: Any, torch: Any) -> Iterator[Case]:
                 yield Case("float32", index, number, f"state: {moved}", config.desc or "-", call)
 
 
-def _step(torch: Any, info: Any, options: dict[str, Any], moved: str) -> Any:
+def _step(torch: Untyped, info: Untyped, options: dict[str, Untyped], moved: str) -> Untyped:
     """Two steps of an optimizer whose state is taken to the CPU after each; its parameters."""
     torch.manual_seed(0)
     parameters = [torch.nn.Parameter(torch.ones(*shape, device=HOME)) for shape in ((3, 2), (2,))]

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from locus.errors import UsageError
@@ -70,7 +71,7 @@ class Table(NamedTuple):
 def write(table: Table, path: str) -> None:
     """Writes a table; the file is there whole or not at all."""
     outcomes: dict[Said, int] = {}
-    samples: dict[tuple[Any, ...], list[list[Any]]] = {}
+    samples: dict[tuple[object, ...], list[list[object]]] = {}
     for row in table.rows.values():
         number = outcomes.setdefault(row.said, len(outcomes))
         samples.setdefault((*row.key[:5], row.shapes), []).append([row.key.operand, row.key.moved, number])
@@ -87,7 +88,7 @@ def write(table: Table, path: str) -> None:
     os.replace(part, path)
 
 
-def _listed(items: Any) -> list[str]:
+def _listed(items: Iterable[str]) -> list[str]:
     items = list(items)
     return [item + "," for item in items[:-1]] + items[-1:]
 

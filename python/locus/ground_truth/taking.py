@@ -15,11 +15,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locus.errors import UsageError
 from locus.ground_truth import cases, table, worker
+
+Answer = dict[str, Any]
+"""A line of the process that takes the table, read as JSON."""
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
 
 WORKER = (sys.executable, "-m", "locus.ground_truth.worker")
 CASE_SECONDS = 60.0
@@ -84,7 +91,7 @@ class _Process:
         except BrokenPipeError:
             pass  # it is gone; its end is read next
 
-    def answers(self) -> list[dict[str, Any]] | None:
+    def answers(self) -> list[Answer] | None:
         """What it has said since; None at its end."""
         data = os.read(self.process.stdout.fileno(), 1 << 16)
         if not data:
@@ -112,10 +119,10 @@ class Journal:
         self.rows: dict[table.Key, table.Row] = {}
         self.done: set[tuple[str, ...]] = set()
         self._settings = {"simulated": wanted.simulated, "dtypes": list(wanted.dtypes), "only": list(wanted.only)}
-        self._file: Any = None
+        self._file: TextIO | None = None
         self._fresh = fresh
 
-    def begin(self, about: dict[str, Any]) -> int:
+    def begin(self, about: Answer) -> int:
         """Opens the journal for this machine; how many rows it has already."""
         if self.path is None:
             return 0
@@ -127,7 +134,7 @@ class Journal:
             self._file.write(json.dumps({"settings": settings}) + "\n")
         return len(self.rows)
 
-    def _read(self, settings: dict[str, Any]) -> None:
+    def _read(self, settings: Answer) -> None:
         known = None
         with open(self.path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -149,7 +156,7 @@ class Journal:
     def _keep(self, row: table.Row) -> None:
         self.rows[row.key] = row
 
-    def _write(self, **what: Any) -> None:
+    def _write(self, **what: object) -> None:
         if self._file is not None:
             self._file.write(json.dumps(what) + "\n")
 
@@ -175,7 +182,7 @@ def _how(code: int) -> str:
         return f"by signal {-code}"
 
 
-def row_of(parts: Any) -> table.Row:
+def row_of(parts: Sequence[str]) -> table.Row:
     """A row that was JSON."""
     key, shapes, said = parts
     return table.Row(table.Key(*key), shapes, table.Said(*said))
@@ -202,7 +209,7 @@ class _Taking:
 
     def run(self) -> Taken:
         deadline = time.monotonic() + self.wanted.seconds if self.wanted.seconds else float("inf")
-        about: dict[str, Any] = {}
+        about: Answer = {}
         try:
             self._start(listing=True)
             while self.running.get_map() and time.monotonic() < deadline:
@@ -239,7 +246,7 @@ class _Taking:
         self.running.unregister(one.process.stdout)
         return one.end()
 
-    def _begin(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def _begin(self, answer: Answer) -> Answer:
         """The first process is there: what there is to do, and the other processes."""
         about = answer["about"]
         if "error" in about:
@@ -275,7 +282,7 @@ class _Taking:
     def _title(self, number: int) -> str:
         return " ".join(part for part in self.entries[number] if part)
 
-    def _take_in(self, one: _Process, answer: dict[str, Any]) -> None:
+    def _take_in(self, one: _Process, answer: Answer) -> None:
         if "about" in answer:
             one.begun = True
             self._next(one)

@@ -11,11 +11,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Container, Iterator
-from typing import Any
+from collections.abc import Callable, Container, Iterator
+from typing import TYPE_CHECKING
 
 import locus
 from locus.ground_truth import cases, table
+
+if TYPE_CHECKING:
+    import types
+
 
 POISON = ("device-side assert", "illegal memory", "CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuFFT error")
 POISONED = 3
@@ -24,7 +28,10 @@ _MOST_WORDS = 220
 
 
 def rows_of(
-    entry: cases.Entry, behind: int = 0, known: Container[table.Key] | None = None, before: Any = None
+    entry: cases.Entry,
+    behind: int = 0,
+    known: Container[table.Key] | None = None,
+    before: Callable[[int, table.Key, str], None] | None = None,
 ) -> Iterator[table.Row]:
     """Runs the cases of an entry, without the first `behind`; only those in `known`, where that is given.
 
@@ -44,7 +51,7 @@ def rows_of(
         yield table.Row(key, case.shapes, said_by(case.call))
 
 
-def said_by(call: Any) -> table.Said:
+def said_by(call: Callable[[], object]) -> table.Said:
     """What PyTorch says to a call."""
     import torch
 
@@ -57,13 +64,13 @@ def said_by(call: Any) -> table.Said:
         return table.Said(type(error).__name__, " ".join(line.split())[:_MOST_WORDS])
 
 
-def _devices(result: Any, torch: Any) -> str:
+def _devices(result: object, torch: types.ModuleType) -> str:
     """The devices of a result's tensors: one name if they agree, else all in order."""
     found = [str(leaf.device) for leaf in cases.flatten(result)[0] if isinstance(leaf, torch.Tensor)]
     return (found[0] if len(set(found)) == 1 else ",".join(found)) if found else "-"
 
 
-def begin(simulated: bool) -> dict[str, Any]:
+def begin(simulated: bool) -> dict[str, object]:
     """Gets the devices ready; {"torch": …, "device": …, "cuda": …}, or {"error": why there are none}."""
     torch = cases.prepare()
     if simulated:
@@ -80,7 +87,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the cases print is no answer
 
-    def say(**what: Any) -> None:
+    def say(**what: object) -> None:
         answers.write(json.dumps(what) + "\n")
 
     given = json.loads(sys.argv[1])

@@ -15,8 +15,8 @@ import shutil
 import signal
 import time
 import warnings
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from locus import scratch
 from locus.process import progress
@@ -191,12 +191,13 @@ class Line:
 
 def _size(descriptor: int) -> tuple[int, int]:
     try:
-        return tuple(os.get_terminal_size(descriptor))
+        columns, lines = os.get_terminal_size(descriptor)
+        return columns, lines
     except OSError:
         return 0, 0
 
 
-def wants_line(environment: Any = os.environ) -> bool:
+def wants_line(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a person looks on: standard error is a terminal that can do more than print."""
     try:
         terminal = os.isatty(2)

@@ -13,9 +13,13 @@ import pathlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus.after_import import after_import
+
+if TYPE_CHECKING:
+    import types
+
 
 _MOST = 10_000  # places that are kept
 _FEW = 3  # places that are named
@@ -51,7 +55,7 @@ class Effects:
     def start(self) -> None:
         """Begins to listen. Python has no way to take a hook back: one for each process."""
         self._is_on = True
-        acts: dict[str, Callable[[Any], None]] = {
+        acts: dict[str, Callable[..., object]] = {
             "open": self._opens,
             "os.rename": lambda given: self._renames(given),
             "os.link": lambda given: self._writes(given[1]),
@@ -68,7 +72,7 @@ class Effects:
             "tempfile.mkdtemp": lambda given: self._keep(self._temporary, given[0]),
         }
 
-        def hear(event: str, given: tuple[Any, ...]) -> None:
+        def hear(event: str, given: tuple[object, ...]) -> None:
             act = acts.get(event)
             if act is not None and self._is_on and os.getpid() == self._process:
                 # No `except`: what a signal handler of the program raises in here is the program's. And anybody may
@@ -99,7 +103,7 @@ class Effects:
 
     # --- Events ---
 
-    def _keep(self, kept: dict[str, None], path: Any) -> str:
+    def _keep(self, kept: dict[str, None], path: object) -> str:
         """Remembers a path, as it is now: the program may change its folder."""
         if isinstance(path, pathlib.PurePath):
             path = str(path)
@@ -117,37 +121,37 @@ class Effects:
             kept[path] = None
         return path
 
-    def _opens(self, given: tuple[Any, ...]) -> None:
+    def _opens(self, given: tuple[object, ...]) -> None:
         path, _, flags = given[:3]  # the flags say what a mode says, too
         if isinstance(flags, int) and flags & _WRITES:
             self._writes(path)
 
-    def _writes(self, path: Any) -> None:
+    def _writes(self, path: object) -> None:
         if isinstance(path, (str, bytes, pathlib.PurePath)):
             self._keep(self._written, path)
 
-    def _renames(self, given: tuple[Any, ...]) -> None:
+    def _renames(self, given: tuple[object, ...]) -> None:
         self._removes(given[0], given[2])
         self._writes(given[1])
 
-    def _removes(self, path: Any, folder: Any) -> None:
+    def _removes(self, path: object, folder: object) -> None:
         known: dict[str, None] = {}
         path = self._keep(known, path) if type(folder) is int and folder == -1 else ""
         if path and path not in self._written and path not in self._made and os.path.lexists(path):
             self._keep(self._removed, path)
 
-    def _makes(self, path: Any, folder: Any) -> None:
+    def _makes(self, path: object, folder: object) -> None:
         known: dict[str, None] = {}
         path = self._keep(known, path) if type(folder) is int and folder == -1 else ""
         if path and not os.path.lexists(path):
             self._keep(self._made, path)
 
-    def _connects_to_file(self, database: Any) -> None:
+    def _connects_to_file(self, database: object) -> None:
         name = os.fsdecode(database) if isinstance(database, (str, bytes)) else ""
         if name and name != ":memory:" and not name.startswith("file:"):
             self._writes(name)
 
-    def _connects(self, address: Any) -> None:
+    def _connects(self, address: object) -> None:
         if isinstance(address, tuple) and len(address) >= 2 and isinstance(address[0], str):
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
             name = f"{host}:{address[1]}"
@@ -160,8 +164,8 @@ class Effects:
 
     # --- Functions ---
 
-    def _wrap(self, name: str, number: int, module: Any) -> None:
-        owner = module
+    def _wrap(self, name: str, number: int, module: types.ModuleType) -> None:
+        owner: object = module
         *path, last = name.split(".")
         for part in path:
             owner = getattr(owner, part, None)
@@ -170,7 +174,7 @@ class Effects:
             return  # another version
 
         @functools.wraps(original)
-        def write(*given: Any, **named: Any) -> Any:
+        def write(*given: object, **named: object) -> object:
             if len(given) > number and self._is_on:
                 self._writes(given[number])
             return original(*given, **named)

@@ -103,7 +103,7 @@ def catch_exit(finish: Callable[[int], int]) -> None:
             children.write_own()  # it has no other end
         original(status)
 
-    os._exit = leave
+    os._exit = leave  # type: ignore[assignment]
 
 
 def end_within(seconds: float, exit_code: int) -> None:

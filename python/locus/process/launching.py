@@ -44,7 +44,7 @@ def launch(count: int, target: runner.Target, patience: endings.Patience) -> tup
     command = _command(target)
     ranks: list[subprocess.Popen[bytes]] = []
     port = _port()
-    end, codes = End(), {}
+    end, codes = End(), dict[int, int]()
     try:
         with patience.interruptible():
             for number in range(count):
@@ -90,7 +90,8 @@ def _port() -> int:
             raise UsageError(
                 f"MASTER_PORT={given} can't be used: {error.strerror}. Choose another port, or unset it."
             ) from None
-        return probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _start(command: list[str], number: int, count: int, port: int) -> subprocess.Popen[bytes]:

@@ -15,11 +15,16 @@ import linecache
 import os
 import runpy
 import tokenize
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus import scratch
 from locus.program import edited_texts
 from locus.program.edited_texts import text_of
+
+if TYPE_CHECKING:
+    import types
+    from importlib.machinery import SourceFileLoader
+
 
 VARIABLE = "LOCUS_OVERLAY"
 """Names a file with the texts, for child processes."""
@@ -57,29 +62,29 @@ def _serve_imports() -> None:
     get_code, get_data = loader.get_code, loader.get_data
 
     @functools.wraps(get_code)
-    def code(self: Any, fullname: str) -> Any:
+    def code(self: SourceFileLoader, fullname: str) -> types.CodeType | None:
         raw = text_of(self.get_filename(fullname))
         # Not by way of the original, which would take the byte code of the text on disk.
         return get_code(self, fullname) if raw is None else self.source_to_code(raw, self.get_filename(fullname))
 
     @functools.wraps(get_data)
-    def data(self: Any, path: str) -> bytes:
+    def data(self: SourceFileLoader, path: str) -> bytes:
         raw = text_of(path)
         return get_data(self, path) if raw is None else raw
 
-    loader.get_code, loader.get_data = code, data
+    loader.get_code, loader.get_data = code, data  # type: ignore[assignment]
 
 
 def _serve_scripts() -> None:
     """What multiprocessing's "spawn" runs in its children."""
-    original = runpy._get_code_from_file
+    original = runpy._get_code_from_file  # type: ignore[attr-defined]
 
     @functools.wraps(original)
-    def from_file(*arguments: str) -> Any:
+    def from_file(*arguments: str) -> object:
         raw = text_of(os.fsdecode(arguments[-1]))
         if raw is None:
             return original(*arguments)
         code = compile(raw, os.fsdecode(arguments[-1]), "exec", dont_inherit=True)
         return (code, arguments[-1]) if len(arguments) > 1 else code  # older Pythons have two
 
-    runpy._get_code_from_file = from_file
+    runpy._get_code_from_file = from_file  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ import threading
 import types
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from locus.errors import UsageError
 from locus.program import edited_texts, source
@@ -72,7 +72,7 @@ def wind_down(end: End, seconds: float | None = None) -> End:
     one that waits for processes. What they do belongs to the program. A TimeoutError where that takes longer."""
     with _alarm(seconds):
         try:
-            threading._shutdown()
+            threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
         except KeyboardInterrupt as error:
             _show(error)
@@ -96,7 +96,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
 
     def ring() -> None:
         while not done.wait(seconds):
-            signal.pthread_kill(threading.main_thread().ident, number)
+            signal.pthread_kill(threading.main_thread().ident, number)  # type: ignore[arg-type]  # it has begun
 
     def raise_it(*_: object) -> None:
         nonlocal rang
@@ -104,7 +104,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         if not done.is_set():
             raise _TooLong
 
-    def hide(unraisable: Any) -> None:  # an exit handler that is cut off is no fault of the program
+    def hide(unraisable: sys.UnraisableHookArgs) -> None:  # an exit handler that is cut off is no fault of the program
         if unraisable.exc_type is not _TooLong:
             hook(unraisable)
 
@@ -132,7 +132,7 @@ def check_program(target: Target) -> None:
             _refuse_other_files(target.name, file.read())
 
 
-def _prepare(target: Target) -> Callable[[], Any]:
+def _prepare(target: Target) -> Callable[[], object]:
     return {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
 
 
@@ -162,7 +162,7 @@ def _refuse_other_files(path: str, text: bytes) -> None:
     raise UsageError(f"{path} is not a Python program: it is JSON. Give a script.")
 
 
-def _prepare_script(target: Target) -> Callable[[], Any]:
+def _prepare_script(target: Target) -> Callable[[], object]:
     path = target.name
     if os.path.isdir(path) or _is_importable_archive(path):
         return _prepare_folder(target)
@@ -179,13 +179,13 @@ def _prepare_script(target: Target) -> Callable[[], Any]:
     _set_arguments(path, target.arguments)
     _set_first_path(os.path.dirname(os.path.realpath(path)))
     main = _new_main()
-    main.__file__ = os.path.abspath(path)
+    main.__file__ = full = os.path.abspath(path)
     main.__dict__["__cached__"] = None
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.__file__)
-    return lambda: exec(compile(source, main.__file__, "exec", dont_inherit=True), main.__dict__)
+    return lambda: exec(compile(source, full, "exec", dont_inherit=True), main.__dict__)
 
 
-def _prepare_folder(target: Target) -> Callable[[], Any]:
+def _prepare_folder(target: Target) -> Callable[[], object]:
     _set_arguments(target.name, target.arguments)
     folder = os.path.abspath(target.name)
     if _has_launcher_path():
@@ -194,20 +194,20 @@ def _prepare_folder(target: Target) -> Callable[[], Any]:
     if importlib.machinery.PathFinder.find_spec("__main__", [folder]) is None:
         raise UsageError(f"can't find '__main__' module in {target.name!r}. Give the script inside it.")
     _new_main()
-    return lambda: runpy._run_module_as_main("__main__", alter_argv=False)
+    return lambda: runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
 
 
-def _prepare_module(target: Target) -> Callable[[], Any]:
+def _prepare_module(target: Target) -> Callable[[], object]:
     _set_arguments("-m", target.arguments)
     _set_first_path(os.getcwd())
     if not _module_exists(target.name):
         raise UsageError(f"no module named {target.name!r} can be found. Check its name and the current folder.")
     _new_main()
     # What `python -m` itself calls: keeps __spec__, so that processes started by spawn find the module again.
-    return lambda: runpy._run_module_as_main(target.name, alter_argv=True)
+    return lambda: runpy._run_module_as_main(target.name, alter_argv=True)  # type: ignore[attr-defined]
 
 
-def _prepare_code(target: Target) -> Callable[[], Any]:
+def _prepare_code(target: Target) -> Callable[[], object]:
     _set_arguments("-c", target.arguments)
     _set_first_path("")
     main = _new_main()

@@ -7,20 +7,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from locus import __version__, faults
+from locus._load import load_bridge
 from locus.process import ignoring
 from locus.process.settings import Settings
-from locus.program import source
+from locus.program import shapes, source
 from locus.program.end import End
 from locus.ranks import checking
 from locus.watch import interruptions, reporter, uncaught
 from locus.watch.coverage import Coverage
 
 if TYPE_CHECKING:
-    from locus._bridge import Report
+    from locus._bridge import Bridge, Report
     from locus.process.endings import Ending
+    from locus.program.shapes import Case
     from locus.watch.models import Models
 
 Result = TypeVar("Result")
@@ -44,7 +46,7 @@ class Session:
         self.settings = settings or Settings()
         self.ignored_codes: tuple[str, ...] = ()
         self.began = time.perf_counter()
-        self.bridge: Any = None
+        self.bridge: Bridge = None  # type: ignore[assignment]  # until start() or load()
         self.models: Models | None = None
         self.ending: Ending | None = None
         self.coverage = Coverage()
@@ -84,7 +86,7 @@ class Session:
 
     def load(self) -> None:
         """Makes it possible to report what other processes found, without watching this one."""
-        self.bridge = reporter.load_bridge()
+        self.bridge = load_bridge()
 
     def set_policy(self, policy: str) -> None:
         """What a mistake does on this thread and on those for which nobody decides, because PyTorch or an extension
@@ -100,7 +102,7 @@ class Session:
         if self.models is not None:
             self.models.look([])
 
-    def add_case(self, case: dict[str, Any]) -> str:
+    def add_case(self, case: Case) -> str:
         """Hands a case to the engine; the device where its operands belong."""
         return reporter.add_case(case)
 
@@ -124,9 +126,10 @@ class Session:
             faults.note(where, error)
             return None
 
-    def so_far(self) -> dict[str, Any]:
+    def so_far(self) -> shapes.Report:
         """The report as it stands. May be asked for again and again."""
-        return json.loads(self.json(finished=False))
+        report: shapes.Report = json.loads(self.json(finished=False))
+        return report
 
     def finding_count(self) -> int:
         """How many root causes have been found so far, ignored ones included."""

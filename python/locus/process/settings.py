@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from locus.errors import UsageError
 from locus.process import pages, simulation
+
+if TYPE_CHECKING:
+    import types
+
 
 ALL = "ALL"
 """Stands for every code."""
@@ -43,7 +48,7 @@ def find(folder: str | pathlib.Path = ".") -> Settings:
     return Settings()
 
 
-def _read(file: pathlib.Path) -> dict[str, Any] | None:
+def _read(file: pathlib.Path) -> dict[str, object] | None:
     try:
         text = file.read_bytes().decode("utf-8")
     except OSError as error:
@@ -65,7 +70,7 @@ def _read(file: pathlib.Path) -> dict[str, Any] | None:
     return table
 
 
-def _toml() -> Any:
+def _toml() -> types.ModuleType | None:
     for name in ("tomllib", "tomli", "pip._vendor.tomli"):
         try:
             return __import__(name, fromlist=["loads"])
@@ -74,8 +79,8 @@ def _toml() -> Any:
     return None
 
 
-def _check(file: str, table: dict[str, Any]) -> Settings:
-    def refuse(key: str, problem: str) -> None:
+def _check(file: str, table: dict[str, object]) -> Settings:
+    def refuse(key: str, problem: str) -> NoReturn:
         raise UsageError(f"{file}: tool.locus.{key} {problem}")
 
     for key in table:
@@ -86,9 +91,9 @@ def _check(file: str, table: dict[str, Any]) -> Settings:
         isinstance(devices, bool) or not isinstance(devices, int) or not 0 <= devices <= simulation.MAX_DEVICES
     ):
         refuse("devices", f"= {devices!r} is not a number of devices, 0 to {simulation.MAX_DEVICES}.")
-    if memory is not None and not simulation.is_memory(memory):
+    if memory is not None and not (isinstance(memory, (str, int)) and simulation.is_memory(memory)):
         refuse("memory", f'= {memory!r} is not a size of memory, such as "80GiB" or "24GB".')
-    if rng is not None and rng not in ("device", "cpu"):
+    if rng is not None and not (isinstance(rng, str) and rng in ("device", "cpu")):
         refuse("rng", f'= {rng!r} is not known. Use "device" or "cpu".')
     ignore = _codes(table.get("ignore", []), lambda problem: refuse("ignore", problem))
     per_file = table.get("per-file-ignores", {})
@@ -101,7 +106,7 @@ def _check(file: str, table: dict[str, Any]) -> Settings:
     return Settings(file, devices, memory, rng, ignore, rules)
 
 
-def _codes(value: Any, refuse: Any) -> tuple[str, ...]:
+def _codes(value: object, refuse: Callable[[str], NoReturn]) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(code, str) for code in value):
         refuse(f'= {value!r} is not a list of codes, such as ["LOC003"].')
     for code in value:

@@ -7,17 +7,21 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from locus.process import children, endings, runner
 from locus.process.session import StopAfterSteps
 from locus.program.end import End
 from locus.ranks import checking
 
+if TYPE_CHECKING:
+    from locus.process.session import Session
+
+
 _CLOSED_PIPE = 120  # what Python itself ends with when its output can't be written
 
 
-def run_whole(target: runner.Target, session: Any, patience: float | None = None) -> End:
+def run_whole(target: runner.Target, session: Session, patience: float | None = None) -> End:
     """Runs the program until its threads and its exit handlers are done, too; these have `patience` seconds, and as
     long as the program took. A child that the program forked, and that comes out here, ends: the first process reports.
     """
@@ -34,7 +38,7 @@ def run_whole(target: runner.Target, session: Any, patience: float | None = None
 
 
 def run_watched(
-    session: Any, target: runner.Target, folder: str, patience: float, finish: Callable[[End], NoReturn]
+    session: Session, target: runner.Target, folder: str, patience: float, finish: Callable[[End], NoReturn]
 ) -> NoReturn:
     """Runs the program under a session, with the processes that it starts, which report into the folder. However the
     program ends, `finish` hears how."""

@@ -10,7 +10,7 @@ import bisect
 import heapq
 import re
 import types
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -171,7 +171,7 @@ def _gives_batches(node: ast.AST, frame: types.FrameType) -> bool:
     )
 
 
-def _is_loader(value: Any) -> bool:
+def _is_loader(value: object) -> bool:
     from torch.utils.data import DataLoader, Dataset
 
     if isinstance(value, (DataLoader, Dataset, types.GeneratorType)) or hasattr(type(value), "__next__"):
@@ -180,6 +180,6 @@ def _is_loader(value: Any) -> bool:
     return not isinstance(value, plain) and hasattr(type(value), "__iter__")
 
 
-def _has_modules(value: Any) -> bool:
+def _has_modules(value: object) -> bool:
     items = list(value.values() if isinstance(value, dict) else value)[:4]
     return any(values.is_module(item) for item in items)

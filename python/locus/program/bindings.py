@@ -9,12 +9,19 @@ import ast
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from locus.program import batches, histories, source, text_index
 
+if TYPE_CHECKING:
 
-def is_move(node: ast.AST) -> bool:
+    class Move(ast.Call):
+        """What is_move() says yes to."""
+
+        func: ast.Attribute
+
+
+def is_move(node: ast.AST) -> TypeGuard[Move]:
     """`x.to(device)`, `x.cuda()`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
@@ -44,7 +51,7 @@ def method_of(cls: type, name: str) -> types.FunctionType | None:
     return None
 
 
-def field_argument(call: ast.Call, cls: Any, field: str) -> ast.AST | None:
+def field_argument(call: ast.Call, cls: type, field: str) -> ast.AST | None:
     """What a call of a dataclass or a named tuple gives for one of its fields."""
     named = next((keyword.value for keyword in call.keywords if keyword.arg == field), None)
     if named is not None or not isinstance(cls, type) or any(isinstance(a, ast.Starred) for a in call.args):
@@ -169,13 +176,13 @@ def is_empty(node: ast.AST) -> bool:
     )
 
 
-def puts(scope: ast.AST, container: str) -> list[tuple[ast.stmt, Any, ast.AST]]:
+def puts(scope: ast.AST, container: str) -> list[tuple[ast.stmt, object, ast.AST]]:
     """(statement, key, value) of what a function puts into a container by its methods; key: that of held[key]."""
     return text_index.once(scope, _puts).get(container, [])
 
 
-def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, Any, ast.AST]]]:
-    found: dict[str, list[tuple[ast.stmt, Any, ast.AST]]] = {}
+def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, object, ast.AST]]]:
+    found: dict[str, list[tuple[ast.stmt, object, ast.AST]]] = {}
     for statement in batches.statements(scope):
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
@@ -190,7 +197,7 @@ def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, Any, ast.AST]]]:
     return found
 
 
-def holds(loop: Any, line: int) -> bool:
+def holds(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
     """Whether a line is in the body of a loop."""
     return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)
 
@@ -224,7 +231,7 @@ def component(target: ast.AST, value: ast.AST, name: str) -> tuple[ast.AST, ast.
     return (target, value) if name in batches.targets(target) else None
 
 
-def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
+def class_trees(value: object) -> Iterator[tuple[source.Source, ast.ClassDef]]:
     """The files and trees of the classes of a value, its own first, PyTorch's not."""
     for cls in type(value).__mro__:
         if cls.__module__.startswith("torch."):
@@ -237,7 +244,7 @@ def class_trees(value: Any) -> Iterator[tuple[source.Source, ast.ClassDef]]:
             yield file, tree
 
 
-def _code_of(value: Any) -> types.CodeType | None:
+def _code_of(value: object) -> types.CodeType | None:
     """The code of a method that is written in the class itself."""
     function = getattr(value, "__func__", value)
     return function.__code__ if isinstance(function, types.FunctionType) else None

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import Any
+from typing import TYPE_CHECKING
 
 from locus.program import histories, places, source, values
+
+if TYPE_CHECKING:
+    from locus.program.raw_shapes import RawOperand
+
 
 # The operators that an expression may turn into, with its two sides in this order.
 _OPERATORS = {
@@ -52,7 +56,7 @@ class Use:
                 self.statement = None  # its text is more than the line
 
 
-def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast.AST | None]:
+def operand_nodes(use: Use, operands: list[RawOperand], op: str) -> list[ast.AST | None]:
     """For each operand (as the bridge gave it) the node of its expression, or None."""
     found: list[ast.AST | None] = [None] * len(operands)
     if use.file is None or use.frame is None or (use.node is None and use.statement is None):
@@ -84,7 +88,7 @@ def operand_nodes(use: Use, operands: list[dict[str, Any]], op: str) -> list[ast
     return found
 
 
-def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast.AST | None, Any]:
+def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast.AST | None, object]:
     """(expression, tensor) that a nameless intermediate result came from: the only tensor on its device that the
     library function was given; (None, None) where there are several.
     """
@@ -92,7 +96,7 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     passed = {values.storage_key(value): (part, value) for part, value in reversed(nodes) if _is_on(value, device)}
     if len(passed) == 1 and 0 not in passed:
         return next(iter(passed.values()))  # the program's call was given one such tensor
-    given: dict[int, Any] = {}
+    given: dict[int, object] = {}
     for frame in frames:
         if frame is use.frame:
             break
@@ -109,7 +113,7 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     return next((node for node, value in nodes if value is tensor), None), tensor
 
 
-def root_of(use: Use, steps: list[histories.Step]) -> tuple[ast.AST, Any] | None:
+def root_of(use: Use, steps: list[histories.Step]) -> tuple[ast.AST, object] | None:
     """(expression, tensor) of the program's call that a result inside the library came from: the only tensor in its
     arguments that is where the result is and was made by the same line.
     """
@@ -130,15 +134,15 @@ def _made_at(steps: list[histories.Step]) -> tuple[str, int, int] | None:
     return (at["file"], at["line"], at["column"]) if at is not None and at["line"] else None
 
 
-def _is_on(value: Any, device: str) -> bool:
+def _is_on(value: object, device: str) -> bool:
     return values.is_tensor(value) and str(value.device) == device
 
 
-def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tuple[ast.AST, Any]]:
+def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tuple[ast.AST, object]]:
     """The tensors on `device` that stand in an expression of plain arithmetic, where there are several: `a` and `b` of
     2 * a * (1 - b[t]). Each of them is elsewhere than it should be; numbers and 0-dim tensors may be anywhere.
     """
-    found: dict[int, tuple[ast.AST, Any]] = {}
+    found: dict[int, tuple[ast.AST, object]] = {}
 
     def visit(part: ast.AST) -> None:
         if isinstance(part, (ast.BinOp, ast.UnaryOp)):
@@ -171,9 +175,9 @@ def meets(use: Use, device: str) -> bool:
     return any(_is_on(value, device) and value.dim() > 0 for value in others)
 
 
-def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
+def stem(node: ast.AST, frame: types.FrameType, device: str) -> object:
     """The one tensor on `device` that an expression is computed from, or None: `self.queue` of self.queue.clone()."""
-    found: dict[int, Any] = {}
+    found: dict[int, object] = {}
     stack = [node]
     while stack:  # no function that calls itself: such a ring would keep the frame until the next collection
         part = stack.pop()
@@ -194,7 +198,7 @@ def stem(node: ast.AST, frame: types.FrameType, device: str) -> Any:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def argument_node(use: Use, tensor: Any) -> ast.AST | None:
+def argument_node(use: Use, tensor: object) -> ast.AST | None:
     """The argument of the call at `use` that is this tensor."""
     if use.file is None or not isinstance(use.node, ast.Call):
         return None
@@ -231,7 +235,7 @@ def _elements(node: ast.AST) -> list[ast.AST]:
     return [node.value] if isinstance(node, ast.Starred) else [node]
 
 
-def _same_value(nodes: list[ast.AST], tensor: Any, frame: types.FrameType, exact: bool = False) -> ast.AST | None:
+def _same_value(nodes: list[ast.AST], tensor: object, frame: types.FrameType, exact: bool = False) -> ast.AST | None:
     if tensor is None:
         return None
     best: tuple[int, ast.AST] | None = None
@@ -243,13 +247,13 @@ def _same_value(nodes: list[ast.AST], tensor: Any, frame: types.FrameType, exact
     return best[1] if best else None
 
 
-def _could_be(node: ast.AST, tensor: Any, frame: types.FrameType) -> bool:
+def _could_be(node: ast.AST, tensor: object, frame: types.FrameType) -> bool:
     """False where the expression's value is known, and is another tensor."""
     value = values.evaluate(node, frame)
     return value is values.MISSING or not values.is_tensor(value) or values.likeness(value, tensor) is not None
 
 
-def _by_place(node: ast.AST, operand: dict[str, Any], op: str) -> ast.AST | None:
+def _by_place(node: ast.AST, operand: RawOperand, op: str) -> ast.AST | None:
     """The expression that stands where the operator's schema has the argument."""
     place, element = operand.get("position", -1), operand.get("index", -1)
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
@@ -269,7 +273,7 @@ def _by_place(node: ast.AST, operand: dict[str, Any], op: str) -> ast.AST | None
     return None
 
 
-def _argument(call: ast.Call, operand: dict[str, Any], op: str, place: int, element: int) -> ast.AST | None:
+def _argument(call: ast.Call, operand: RawOperand, op: str, place: int, element: int) -> ast.AST | None:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if name.strip("_") != op.strip("_") or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
@@ -290,7 +294,7 @@ def _argument(call: ast.Call, operand: dict[str, Any], op: str, place: int, elem
     return node if element < 0 else None
 
 
-def _through_callee(use: Use, tensor: Any) -> ast.AST | None:
+def _through_callee(use: Use, tensor: object) -> ast.AST | None:
     """The argument of the user's call that arrived in the called function as this very tensor."""
     call, code = use.node, use.inner.f_code
     if any(isinstance(argument, ast.Starred) for argument in call.args):
@@ -300,7 +304,7 @@ def _through_callee(use: Use, tensor: Any) -> ast.AST | None:
     bound = 1 if names and names[0] in ("self", "cls") else 0
     best: tuple[int, ast.AST] | None = None
 
-    def offer(value: Any, node: ast.AST | None) -> None:
+    def offer(value: object, node: ast.AST | None) -> None:
         nonlocal best
         if node is None:
             return

@@ -8,11 +8,18 @@ from __future__ import annotations
 import ast
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-from locus.program import places, source, values
+from locus.program import places, shapes, source, values
 
-_ACTIONS = {
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+    from locus.program.raw_shapes import Origin
+    from locus.program.shapes import Location
+    from locus.vocabulary import Action
+
+
+_ACTIONS: dict[str, Action] = {
     "derived": "computed", "default": "created", "explicit": "created", "moved": "moved", "foreign": "foreign",
     "loaded": "loaded", "received": "received",
 }  # fmt: skip
@@ -36,7 +43,7 @@ _DEVICE_METHODS = {"to", "cuda", "cpu", "to_empty", "xpu", "ipu", "_to"}
 class Step:
     """One step of a history: the STEP of a case, and the tree at its place."""
 
-    facts: dict[str, Any]
+    facts: shapes.Step
     file: source.Source | None
     node: ast.AST | None
     call: ast.Call | None
@@ -44,9 +51,9 @@ class Step:
     """What the program calls the result: the variable it is assigned to, or the expression; "" where it is neither."""
 
 
-def bridge() -> Any:
+def bridge() -> Bridge | None:
     """The bridge, where it is loaded."""
-    return sys.modules.get("locus._bridge")
+    return cast("Bridge | None", sys.modules.get("locus._bridge"))
 
 
 def site_positions(site: int) -> tuple[str, int, int, int, int, str] | None:
@@ -60,7 +67,7 @@ def site_positions(site: int) -> tuple[str, int, int, int, int, str] | None:
     return file, line, max(end_line or line, line), column, -1 if end_column is None else end_column, function or ""
 
 
-def site_location(site: int) -> places.Location | None:
+def site_location(site: int) -> Location | None:
     """The LOC of a site, or None where it is not known."""
     found = site_positions(site)
     if found is None:
@@ -69,7 +76,7 @@ def site_location(site: int) -> places.Location | None:
     return places.location(file, line, end_line, column, end_column, function.replace(".<locals>", ""))
 
 
-def history(tensor: Any) -> list[Step]:
+def history(tensor: object) -> list[Step]:
     """The steps of a tensor's history, oldest first; [] where nothing is known."""
     read = getattr(bridge(), "origin_chain", None)
     if read is None or not values.is_tensor(tensor):
@@ -77,7 +84,7 @@ def history(tensor: Any) -> list[Step]:
     return [_step(origin) for origin in reversed(read(tensor) or [])]
 
 
-def lines(tensor: Any) -> set[tuple[str, int]]:
+def lines(tensor: object) -> set[tuple[str, int]]:
     """(file, line) of the steps of a tensor's history."""
     places_ = [step.facts["at"] for step in history(tensor)]
     return {(at["file"], at["line"]) for at in places_ if at["line"]}
@@ -89,7 +96,7 @@ def has_copied(file: str, line: int) -> bool:
     return ask is not None and ask(file, line)
 
 
-def is_received(origin: dict[str, Any]) -> bool:
+def is_received(origin: Origin) -> bool:
     """Whether an origin is that of what a loader gave."""
     return _MARKS.get(str(origin.get("op", "")), ("", ""))[0] == "received"
 
@@ -101,8 +108,8 @@ def is_loaded_to_host(steps: list[Step]) -> bool:
     return any("cpu" in ast.unparse(value) for value in given)
 
 
-def _step(origin: dict[str, Any]) -> Step:
-    placement = origin.get("placement", "derived")
+def _step(origin: Origin) -> Step:
+    placement: str = origin.get("placement", "derived")
     name = str(origin.get("op", "")).partition("::")[2].partition(".")[0] or str(origin.get("op", ""))
     # What the hooks mark has no operator: the bridge names the thing itself.
     placement, name = _MARKS.get(name, (placement, name))
@@ -115,7 +122,7 @@ def _step(origin: dict[str, Any]) -> Step:
     if file is not None and call is not None:
         explicit = names_device(call) or (placement in ("default", "explicit") and _under_device(file, call))
         name = _words(file, call, name, placement)
-    facts = {
+    facts: shapes.Step = {
         "action": _ACTIONS.get(placement, "computed"),
         "op": name,
         "device": str(origin.get("device", "")),

@@ -9,7 +9,7 @@ import ast
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from locus.program import bindings, source, values
 from locus.program.flow import Definition, Flow
@@ -29,7 +29,7 @@ class Context:
     """Bindings below this line have not happened yet."""
     call: ast.Call | None = None
     caller: Context | None = None
-    me: Any = values.MISSING
+    me: object = values.MISSING
     """What `self` is, where no frame says it."""
 
 

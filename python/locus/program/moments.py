@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
 from locus.program import histories, identity, places
 
-_moves: identity.ByIdentity[tuple[int, str, tuple[Any, ...]]] = identity.ByIdentity()
-_built: identity.ByIdentity[tuple[Any, ...]] = identity.ByIdentity()
-_made: identity.ByIdentity[tuple[tuple[Any, int], ...]] = identity.ByIdentity()
-_patterns: identity.ByIdentity[tuple[torch.device, ...]] = identity.ByIdentity()
+if TYPE_CHECKING:
+    import types
+
+    from locus.program.shapes import Location
+
+
+Place: TypeAlias = "tuple[str, int, int, int, int, str] | tuple[()]"
+"""(file, line, end line, column, end column, function); () where it is not known."""
+
+_moves: identity.ByIdentity[torch.nn.Module, tuple[int, str, Place]] = identity.ByIdentity()
+_built: identity.ByIdentity[torch.optim.Optimizer, Place] = identity.ByIdentity()
+_made: identity.ByIdentity[torch.nn.Module, tuple[tuple[types.CodeType, int], ...]] = identity.ByIdentity()
+_patterns: identity.ByIdentity[object, tuple[torch.device, ...]] = identity.ByIdentity()
 _MAX_CALLERS = 6
 _batches_vary = False
 _count = 0
@@ -26,7 +36,7 @@ is_noting = False
 """Whether moments are being noted in this process: moves that Locus makes itself are, then, too."""
 
 
-def note_move(module: Any, device: str, site: int | None = None, place: tuple[Any, ...] | None = None) -> None:
+def note_move(module: torch.nn.Module, device: str, site: int | None = None, place: Place | None = None) -> None:
     """Remembers that a module was moved, and where in the program."""
     global _count
     _count += 1
@@ -36,9 +46,9 @@ def note_move(module: Any, device: str, site: int | None = None, place: tuple[An
         _moves[module] = (_count, str(device), place or ())
 
 
-def note_construction(module: Any) -> None:
+def note_construction(module: torch.nn.Module) -> None:
     """Remembers where the program is now as the place where a module is made."""
-    callers: list[tuple[Any, int]] = []
+    callers: list[tuple[types.CodeType, int]] = []
     for frame in places.walk(sys._getframe(2)):
         code = frame.f_code
         if not callers and code.co_name == "__init__" and code.co_argcount:
@@ -52,12 +62,12 @@ def note_construction(module: Any) -> None:
         _made[module] = tuple(callers)
 
 
-def note_optimizer(optimizer: Any) -> None:
+def note_optimizer(optimizer: torch.optim.Optimizer) -> None:
     """Remembers where an optimizer is made."""
     _built[optimizer] = user_place()
 
 
-def note_batch(loader: Any, pattern: tuple[torch.device, ...]) -> None:
+def note_batch(loader: object, pattern: tuple[torch.device, ...]) -> None:
     """Remembers on which devices the tensors of a loader's batch are."""
     global _batches_vary
     with contextlib.suppress(TypeError):
@@ -73,33 +83,33 @@ def batches_vary() -> bool:
     return _batches_vary
 
 
-def all_moves() -> list[tuple[int, str, tuple[Any, ...]]]:
+def all_moves() -> list[tuple[int, str, Place]]:
     """(number, device, place) of every module that was moved and lives."""
     return list(_moves.values())
 
 
-def moved_modules() -> list[Any]:
+def moved_modules() -> list[torch.nn.Module]:
     """The modules that were moved, and live."""
     return list(_moves.keys())
 
 
-def is_optimized(parameters: list[Any]) -> bool:
+def is_optimized(parameters: Sequence[torch.Tensor]) -> bool:
     """Whether an optimizer that lives has any of these parameters."""
     wanted = {id(p) for p in parameters}
     groups = [group for optimizer in list(_built) for group in optimizer.param_groups]
     return any(id(p) in wanted for group in groups for p in group["params"])
 
 
-def moves_of(module: Any) -> tuple[dict[str, Any] | None, str | None]:
+def moves_of(module: torch.nn.Module) -> tuple[Location | None, str | None]:
     """(LOC, device) of the last move that reached a module: its own, or that of a module around it."""
-    last: tuple[int, str, tuple[Any, ...]] | None = None
+    last: tuple[int, str, Place] | None = None
     for moved, entry in list(_moves.items()):
         if (last is None or entry[0] > last[0]) and (moved is module or _contains(moved, module)):
             last = entry
     return (None, None) if last is None else (_location(last[2]), last[1])
 
 
-def made_at(module: Any) -> list[dict[str, Any]]:
+def made_at(module: torch.nn.Module) -> list[Location]:
     """The LOCs of the program's calls that made a module: the call of its class first, then the callers around it."""
     with contextlib.suppress(TypeError):
         places_ = [
@@ -109,13 +119,13 @@ def made_at(module: Any) -> list[dict[str, Any]]:
     return []
 
 
-def is_made_with(part: Any, module: Any) -> bool:
+def is_made_with(part: object, module: torch.nn.Module) -> bool:
     """Whether a part of a module was made by the same call as the module itself, and not before or after it."""
     whole, callers = _made.get(module) or (), _made.get(part) or ()
     return part is module or (bool(whole) and whole[0] in callers)
 
 
-def makes_others(module: Any, caller: int, device: str) -> bool:
+def makes_others(module: torch.nn.Module, caller: int, device: str) -> bool:
     """Whether the same call made other modules too, and those are on another device than this one."""
     mine = _made.get(module) or ()
     if caller >= len(mine):
@@ -129,31 +139,31 @@ def makes_others(module: Any, caller: int, device: str) -> bool:
     return False
 
 
-def optimizer_place(optimizer: Any) -> dict[str, Any] | None:
+def optimizer_place(optimizer: torch.optim.Optimizer) -> Location | None:
     """The LOC where an optimizer was made."""
     built = _built.get(optimizer)
     return _location(built) if built else None
 
 
-def last_move_of_parameters(optimizer: Any) -> tuple[dict[str, Any] | None, str | None]:
+def last_move_of_parameters(optimizer: torch.optim.Optimizer) -> tuple[Location | None, str | None]:
     """(LOC, device) of the last move of a module that has parameters of an optimizer."""
     mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    last: tuple[int, str, tuple[Any, ...]] | None = None
+    last: tuple[int, str, Place] | None = None
     for moved, entry in list(_moves.items()):
         if (last is None or entry[0] > last[0]) and any(id(p) in mine for p in moved.parameters()):
             last = entry
     return (None, None) if last is None else (_location(last[2]), last[1])
 
 
-def _contains(outer: Any, inner: Any) -> bool:
+def _contains(outer: torch.nn.Module, inner: torch.nn.Module) -> bool:
     return any(module is inner for module in outer.modules())
 
 
-def _location(place: tuple[Any, ...]) -> dict[str, Any] | None:
+def _location(place: Place) -> Location | None:
     return places.location(*place) if place else None
 
 
-def user_place() -> tuple[Any, ...]:
+def user_place() -> Place:
     """Where the program is now, without reading any source."""
     for frame in places.walk(sys._getframe(1)):
         code = frame.f_code

@@ -13,9 +13,9 @@ import sysconfig
 import threading
 import types
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from locus.program import source
+from locus.program.shapes import Edit, Location
 
 MAX_STACK = 8
 """The most user frames that a case carries."""
@@ -24,9 +24,6 @@ _LOCUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 _RUNNER = os.path.join(_LOCUS, "process", "runner.py")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _PYTEST_ENTRY = ("<frozen ", "<__array_function__", "<eval_with_key>")
-
-Location = dict[str, Any]
-"""A LOC of a case."""
 
 
 @functools.cache
@@ -170,10 +167,11 @@ def positions(code: types.CodeType, instruction: int) -> tuple[int, int, int, in
 
 
 _MAX_CODES = 64
-_known_positions: dict[int, tuple[types.CodeType, list[Any]]] = {}
+_Position = tuple[int | None, int | None, int | None, int | None]
+_known_positions: dict[int, tuple[types.CodeType, list[_Position]]] = {}
 
 
-def _positions_of(code: types.CodeType) -> list[Any]:
+def _positions_of(code: types.CodeType) -> list[_Position]:
     """The positions of all instructions; Python itself counts them off from the first, each time it is asked."""
     known = _known_positions.get(id(code))
     if known is None:
@@ -183,7 +181,7 @@ def _positions_of(code: types.CodeType) -> list[Any]:
     return known[1]
 
 
-def edit_location(edit: dict[str, Any]) -> Location:
+def edit_location(edit: Edit) -> Location:
     """The LOC of an edit; of an inserted line, that of the line before it."""
     return location(edit["file"], edit["line"], edit["line"], -1, -1, "", edit["old"].partition("\n")[0])
 

@@ -16,17 +16,18 @@ import time
 import tokenize
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from locus.program import edited_texts, text_index
 from locus.program.text_index import Index
 
+if TYPE_CHECKING:
+    from locus.program.shapes import Edit
+
+
 Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Scope = (*Function, ast.ClassDef, ast.Module)
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-Edit = dict[str, Any]
-"""An EDIT of a case."""
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Source:
         self._bytes = [line.encode("utf-8") for line in self.lines]
         self._index = Index(self.tree)
         self._parents = self._index.parents
-        self._once: dict[Any, Any] = {}
+        self._once: dict[Callable[..., object], object] = {}
 
     def once(self, make: Callable[[Source], T]) -> T:
         """What `make` says of the file, asked once."""
@@ -285,7 +286,7 @@ def give(text: str, code: types.CodeType) -> None:
     _given[code.co_filename] = text, frozenset(map(id, _codes(code)))  # the program keeps the code
 
 
-def vouch(code: types.CodeType, module_globals: dict[str, Any] | None = None) -> None:
+def vouch(code: types.CodeType, module_globals: dict[str, object] | None = None) -> None:
     """Compares running code with its file, so that a file written after the program began can be trusted too."""
     file = code.co_filename
     if file in _given and id(code) not in _given[file][1]:

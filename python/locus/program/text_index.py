@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import bisect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Named = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -134,12 +134,12 @@ class Index:
             block, indented = inner[0], True
 
 
-def first_line(node: Any) -> int:
+def first_line(node: ast.AST) -> int:
     """The line that a statement begins at, with its decorators."""
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
 
 
-def _last_line(node: Any) -> int:
+def _last_line(node: ast.AST) -> int:
     return node.end_lineno or node.lineno
 
 

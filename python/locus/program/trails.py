@@ -12,7 +12,6 @@ import functools
 import types
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from locus.program import batches, bindings, expressions, histories, links, makers, places, source, values
 from locus.program.links import Context, Link
@@ -34,11 +33,11 @@ class Trail:
         self.lines = lines
         """The lines of the value's history: of several bindings that reach a place, one of these is what happened."""
         self.links: list[Link] = []
-        self.held: list[tuple[Any, ast.AST, int]] = []
+        self.held: list[tuple[object, ast.AST, int]] = []
         """Tensors on the operand's device that objects hold and the value was computed from; how many links before."""
-        self.leaders: list[Any] = []
+        self.leaders: list[object] = []
         """Tensors whose `.device` said where the value goes."""
-        self.owners: list[tuple[Any, str]] = []
+        self.owners: list[tuple[object, str]] = []
         """Objects and the attributes of theirs that the value was taken from."""
         self._seen: set[tuple[int, int]] = set()
         self._keys: dict[ast.AST, str | None] = {}
@@ -58,7 +57,7 @@ class Trail:
         """Collects the links behind an expression that another trail came to."""
         self._resolve(node, context, 0)
 
-    def decided_by(self, tensor: Any) -> bool:
+    def decided_by(self, tensor: object) -> bool:
         """Whether another tensor, held by an object or asked for its device, decided where the value is."""
         return any(tensor is each for each, *_ in [*self.leaders, *self.held])
 
@@ -116,7 +115,7 @@ class Trail:
         unknown = [part for part, value in known if value is values.MISSING or isinstance(value, (list, tuple, dict))]
         return (here or [part for part in unknown if not isinstance(part, ast.Constant)])[:3]
 
-    def value(self, node: ast.AST, context: Context) -> Any:
+    def value(self, node: ast.AST, context: Context) -> object:
         """What a simple expression is, where a frame or `self` says it."""
         if context.frame is not None:
             return values.evaluate(node, context.frame)
@@ -198,7 +197,7 @@ class Trail:
             self._add(Link(at, statement, value, "put"))
             self._resolve(value, at, depth, inner)
 
-    def _own_method(self, node: ast.Name, value: ast.AST, context: Context) -> tuple[Any, Any] | None:
+    def _own_method(self, node: ast.Name, value: ast.AST, context: Context) -> tuple[types.FunctionType, object] | None:
         """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds."""
         if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)):
             return None
@@ -277,7 +276,7 @@ class Trail:
                 self.links[bound] = self.links[bound]._replace(lost=True)
 
     def _resolve_stores(
-        self, file: source.Source, method: Any, attribute: str, owner: Any, depth: int, part: int | str | None
+        self, file: source.Source, method: object, attribute: str, owner: object, depth: int, part: int | str | None
     ) -> None:
         me = bindings.self_name(method)
         self._resolve_puts(file, method, f"{me}.{attribute}", Context(file, method, None, 1, me=owner), depth, part)
@@ -345,8 +344,9 @@ class Trail:
                 self.leaders.append((leader, expression, context))
 
     def _enter(
-        self, function: Any, call: ast.Call | None, context: Context, me: Any, depth: int, part: int | str | None = None
-    ) -> bool:
+        self, function: object, call: ast.Call | None, context: Context, me: object, depth: int,
+        part: int | str | None = None,
+    ) -> bool:  # fmt: skip
         """Goes on at what a function of the program returns."""
         if isinstance(function, types.MethodType):
             function, me = function.__func__, function.__self__

@@ -11,7 +11,7 @@ import collections
 import contextlib
 import sys
 import types
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -21,11 +21,11 @@ MISSING = object()
 _PLAIN_GETTERS = (dict.__getitem__, collections.OrderedDict.__getitem__)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     return issubclass(type(value), torch.Tensor)
 
 
-def has_size(value: Any) -> bool:
+def has_size(value: object) -> bool:
     """Whether this is a tensor that is made: not one of a lazy module, nor of a layout without sizes."""
     try:
         return is_tensor(value) and value.numel() * value.element_size() + len(value.shape) >= 0
@@ -33,19 +33,19 @@ def has_size(value: Any) -> bool:
         return False
 
 
-def is_module(value: Any) -> bool:
+def is_module(value: object) -> TypeGuard[torch.nn.Module]:
     return issubclass(type(value), torch.nn.Module)
 
 
-def storage_key(tensor: Any) -> int:
+def storage_key(tensor: object) -> int:
     """A number for the memory of a tensor; 0 where it has none of its own."""
     try:
-        return tensor.untyped_storage()._cdata
+        return tensor.untyped_storage()._cdata  # type: ignore[attr-defined, no-any-return]  # what has none is caught
     except Exception:
         return 0
 
 
-def likeness(one: Any, other: Any) -> int | None:
+def likeness(one: object, other: object) -> int | None:
     """0: the same tensor; 1: the same memory, seen the same way; 2: a view of the same memory; None: neither."""
     if one is other:
         return 0
@@ -61,16 +61,16 @@ def likeness(one: Any, other: Any) -> int | None:
     return 1 if same else 2
 
 
-def _script_tables(module: Any) -> dict[str, Any]:
+def _script_tables(module: object) -> dict[str, object]:
     """The tables of a TorchScript module, which keeps them in C++, as an ordinary module has them."""
-    tables = {}
+    tables: dict[str, object] = {}
     for table in ("_parameters", "_buffers", "_modules"):
         with contextlib.suppress(Exception):  # one that is not made yet has none
             tables[table] = dict(getattr(module, table).items())
     return tables
 
 
-def attributes(value: Any) -> dict[str, Any]:
+def attributes(value: object) -> dict[str, Any]:
     """The instance attributes of an object, slots too; {} where it has none."""
     try:
         found = object.__getattribute__(value, "__dict__")
@@ -133,7 +133,7 @@ def get_item(value: Any, key: Any) -> Any:
     return MISSING
 
 
-def globals_of(path: str, frames: list[types.FrameType]) -> dict[str, Any]:
+def globals_of(path: str, frames: list[types.FrameType]) -> dict[str, object]:
     """The names of the module that a file is, by a frame that runs in it or by its being imported; else none."""
     for frame in frames:
         if frame.f_code.co_filename == path:

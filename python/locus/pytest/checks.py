@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -22,7 +22,11 @@ from locus.process.session import Session
 from locus.watch import uncaught
 
 if TYPE_CHECKING:
+    import argparse
+
     from locus._bridge import Report
+    from locus.program import shapes
+    from locus.program.shapes import SyncRow, TransferRow
 
 POLICIES = ("collect", "raise", "warn", "move")
 """What a marker may ask for."""
@@ -32,6 +36,8 @@ _pending = pytest.StashKey[str]()
 _found = pytest.StashKey[list]()
 _refused = pytest.StashKey[str]()
 
+Value = TypeVar("Value")
+
 
 class ReportSoFar:
     """What Locus has seen in the test that is running, when it is asked."""
@@ -39,12 +45,12 @@ class ReportSoFar:
     def __init__(self, checks: Checks):
         self._checks = checks
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> shapes.Report:
         """The report as the JSON contract has it (docs/report.schema.json), for this test so far."""
         return self._checks.read()
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[shapes.Finding]:
         """The findings, as in the JSON report."""
         return self.as_dict()["findings"]
 
@@ -54,12 +60,12 @@ class ReportSoFar:
         return [finding["code"] for finding in self.findings]
 
     @property
-    def transfers(self) -> list[dict[str, Any]]:
+    def transfers(self) -> list[TransferRow]:
         """Copies between devices, by line."""
         return self.as_dict()["transfers"]
 
     @property
-    def syncs(self) -> list[dict[str, Any]]:
+    def syncs(self) -> list[SyncRow]:
         """Waits for a device, by line."""
         return self.as_dict()["syncs"]
 
@@ -70,14 +76,14 @@ class ReportSoFar:
 class Checks:
     """The plugin proper; one for each process that runs tests."""
 
-    def __init__(self, config: pytest.Config, options: Any):
+    def __init__(self, config: pytest.Config, options: argparse.Namespace):
         self.settings = _settings(config)
         self.machine = _machine(options, self.settings)
         self.report_path = options.locus_report
         if self.report_path:
             _check_report_path(self.report_path)
         self._config = config
-        self.session: Any = None
+        self.session: Session = None  # type: ignore[assignment]  # until begin()
         self.folder = scratch.make()
         self._companion = Companion(self.folder)
         self._companion.start()
@@ -85,7 +91,7 @@ class Checks:
         self.late: list[str] = []
         """What was found at no test's time: in a conftest.py, or by processes that outlived their tests."""
         self._process = os.getpid()
-        self.findings: dict[str, dict[str, Any]] = {}
+        self.findings: dict[str, shapes.Finding] = {}
         self.failed: set[str] = set()
         self.ops = 0
         self.on_device = False
@@ -109,7 +115,7 @@ class Checks:
     def report_so_far(self) -> ReportSoFar:
         return ReportSoFar(self)
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> shapes.Report:
         if self.session is None:
             return {"findings": [], "transfers": [], "syncs": [], "memory": {}, "program": {"ops": 0, "steps": 0}}
         return json.loads(self.session.json(finished=False))
@@ -147,7 +153,7 @@ class Checks:
     # --- Test by test ---
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
         """A mistake at the top of a test file belongs to that file."""
         report = yield
         text = self._take(None)
@@ -172,7 +178,7 @@ class Checks:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         if _refused in item.stash:
             pytest.fail(item.stash[_refused], pytrace=False)
         if self.session is not None:
@@ -195,7 +201,7 @@ class Checks:
         return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         in_setup = item.stash.get(_pending, "")
         try:
             result = yield
@@ -209,7 +215,7 @@ class Checks:
         return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         try:
             result = yield
         except BaseException as error:
@@ -224,7 +230,9 @@ class Checks:
         return result
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, object, object]:
         """The findings travel with the report, from xdist's workers too."""
         report = yield
         report.locus_findings = item.stash.get(_found, []) if call.when == "teardown" else []
@@ -266,7 +274,7 @@ class Checks:
         count = self.machine.devices
         return f"locus: {__version__}, {count} simulated CUDA device{'s' if count > 1 else ''} of {memory}"
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         words = self._words()
         if self.late:
             terminalreporter.section("locus: found outside of tests")
@@ -300,7 +308,7 @@ class Checks:
             self._companion.dismiss()
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_testnodedown(self, node: object) -> None:
         """xdist: what a worker has to say at its end."""
         self.late += getattr(node, "workeroutput", {}).get("locus_late", [])
 
@@ -324,7 +332,7 @@ def _settings(config: pytest.Config) -> settings.Settings:
         raise pytest.UsageError(str(error)) from None
 
 
-def _machine(options: Any, project: settings.Settings) -> simulation.SimulationOptions:
+def _machine(options: argparse.Namespace, project: settings.Settings) -> simulation.SimulationOptions:
     given = options.locus_devices
     devices = given if given is not None else 2 if project.devices is None else project.devices
     if not str(devices).isdecimal() or not 1 <= int(devices) <= simulation.MAX_DEVICES:
@@ -346,11 +354,12 @@ def _check_report_path(path: str) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
-def _argument(item: pytest.Item, name: str, default: Any) -> Any:
+def _argument(item: pytest.Item, name: str, default: Value) -> Value:
     """What the nearest marker that speaks of it says."""
     for mark in item.iter_markers("locus"):
         if name in mark.kwargs:
-            return mark.kwargs[name]
+            given: Value = mark.kwargs[name]
+            return given
     return default
 
 

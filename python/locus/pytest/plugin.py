@@ -6,9 +6,12 @@ its fixture, and does nothing else; what it does with --locus is in locus.pytest
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    import argparse
 
 _OPTIONS = {
     "--locus-devices": ("N", "how many CUDA devices, 1 to 64 (default: 2)"),
@@ -46,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _begin(config, config.option)  # where the plugin came too late for the hook above
 
 
-def _begin(config: pytest.Config, options: Any) -> None:
+def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
     if config.pluginmanager.has_plugin("locus-checks"):
         return
     if not options.locus:
@@ -60,7 +63,7 @@ def _begin(config: pytest.Config, options: Any) -> None:
 
 
 @pytest.fixture
-def locus_report(request: pytest.FixtureRequest) -> Any:
+def locus_report(request: pytest.FixtureRequest) -> object:
     """What Locus saw in this test so far: findings, transfers, synchronisations. Skips the test without --locus."""
     checks = request.config.pluginmanager.get_plugin("locus-checks")
     if checks is None:

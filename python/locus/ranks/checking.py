@@ -54,12 +54,12 @@ def install(session: Session) -> None:
     original = c10d._update_default_pg  # every way of making the first group ends there
 
     @functools.wraps(original)
-    def update_default_pg(group: object) -> None:
+    def update_default_pg(group: c10d.ProcessGroup | None) -> None:
         original(group)
         if group is not None:
             session.safely("joining a group", _joined)
 
-    c10d._update_default_pg = update_default_pg
+    c10d._update_default_pg = update_default_pg  # type: ignore[assignment]
 
 
 def _joined() -> None:

@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 
@@ -16,7 +16,7 @@ from locus.blame import findings, module_sources
 from locus.blame.findings import Named
 from locus.blame.seen import Facts
 from locus.program import identity, moments, places
-from locus.program.places import Location
+from locus.program.shapes import Location
 from locus.ranks import membership, seen
 from locus.watch import handlers, hooks
 from locus.watch.session import Session
@@ -30,9 +30,9 @@ _COLLECTIVES = (
     "recv", "isend", "irecv", "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 
-_wrapped: identity.ByIdentity[tuple[str, Location]] = identity.ByIdentity()
-_moved: identity.ByIdentity[Location] = identity.ByIdentity()
-_stepped: identity.ByIdentity[bool] = identity.ByIdentity()
+_wrapped: identity.ByIdentity[torch.nn.Module, tuple[str, Location]] = identity.ByIdentity()
+_moved: identity.ByIdentity[torch.nn.Module, Location] = identity.ByIdentity()
+_stepped: identity.ByIdentity[torch.optim.Optimizer, bool] = identity.ByIdentity()
 
 
 def install(session: Session) -> None:
@@ -58,14 +58,14 @@ def install_replicas(session: Session) -> None:
     forward = wrapper.forward
 
     @functools.wraps(forward)
-    def noted_forward(self: torch.nn.DataParallel, *args: object, **kwargs: object) -> object:
+    def noted_forward(self: torch.nn.DataParallel[torch.nn.Module], *args: object, **kwargs: object) -> object:
         session.safely("DataParallel", _gather_parts, session, self)
         return forward(self, *args, **kwargs)
 
-    wrapper.forward = noted_forward
+    wrapper.forward = noted_forward  # type: ignore[assignment]
 
 
-def _gather_parts(session: Session, wrapped: torch.nn.DataParallel) -> None:
+def _gather_parts(session: Session, wrapped: torch.nn.DataParallel[torch.nn.Module]) -> None:
     """A finding about parts that are not on the first device, where the rest is; then they are brought there."""
     if not wrapped.device_ids:
         return
@@ -294,7 +294,7 @@ def _after_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
         return
     known = {id(p) for p in mine}
     shapes = sorted(tuple(p.shape) for p in mine)
-    for module in [*(w.module for w in _wrapped), *moments.moved_modules()]:
+    for module in [*(cast("torch.nn.Module", w.module) for w in _wrapped), *moments.moved_modules()]:
         theirs = [p for p in module.parameters() if p.requires_grad]
         if not theirs or any(id(p) in known for p in theirs) or not any(p.grad is not None for p in theirs):
             continue

@@ -19,6 +19,7 @@ from locus.watch.session import Session
 
 if TYPE_CHECKING:
     from locus._bridge import RankCall
+    from locus.program.shapes import Location
 
 _MAX_PLACES = 4096
 
@@ -29,7 +30,7 @@ class Group(Protocol):
     def size(self) -> int: ...
     def _pending(self) -> list[int]: ...
     def _waited_for(self) -> list[int]: ...
-    def _give_up(self, why: str) -> None: ...
+    def _give_up(self, why: str, /) -> None: ...
 
 
 class Listener:
@@ -40,7 +41,7 @@ class Listener:
         self.meeting = session.bridge.Meeting(folder, job, rank, world)
         self.members: dict[str, list[int]] = {}
         self.groups: dict[str, Group] = {}  # those with calls under way, by name
-        self.places: dict[tuple[types.CodeType, int], places.Location] = {}  # by code and instruction
+        self.places: dict[tuple[types.CodeType, int], Location] = {}  # by code and instruction
         self.thread: threading.Thread | None = None
         self.left = threading.Event()
 
@@ -89,7 +90,7 @@ class Listener:
             self.members[group] = found[0]
         return self.members[group]
 
-    def _place(self) -> places.Location:
+    def _place(self) -> Location:
         """The program's line that made the call; in a backward pass, the one that called backward()."""
         frame = _user_frame(sys._getframe(1)) or _user_frame(_main_frame())  # a thread of autograd's has no line
         if frame is None:
@@ -156,4 +157,4 @@ def install(session: Session, job: str, rank: int, world: int) -> None:
     if _listener is not None and _listener.pid == os.getpid():
         _listener.end()
     _listener = Listener(session, folder, job, rank, world)
-    session.bridge.listen_to_collectives(_listener.on_call, _listener.on_sharing)
+    session.bridge.listen_to_collectives(_listener.on_call, _listener.on_sharing)  # type: ignore[arg-type]  # size()

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import json
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -19,7 +20,7 @@ from locus.blame import findings, module_sources
 from locus.blame.module_sources import Branch
 from locus.blame.seen import Facts
 from locus.program import identity
-from locus.program.places import Location
+from locus.program.shapes import Location
 from locus.ranks import devices, seen
 from locus.watch.session import Session
 
@@ -29,7 +30,7 @@ _INDEX = re.compile(r"Parameter at index (\d+)")
 
 Why = Literal["frozen", "lost", "unused"]
 
-_states: identity.ByIdentity[_State] = identity.ByIdentity()
+_states: identity.ByIdentity[DistributedDataParallel, _State] = identity.ByIdentity()
 _depth = 0
 
 
@@ -69,7 +70,7 @@ class _State:
         self.passes = 0  # forward passes so far
         self.lacking: list[_Lacking] = []  # what the findings are about, for whoever sees all ranks
         self.reported: set[object] = set()
-        ignored = getattr(wrapped, "parameters_to_ignore", set())
+        ignored: set[str] = getattr(wrapped, "parameters_to_ignore", set())
         for name, parameter in wrapped.module.named_parameters():
             if parameter.requires_grad and name not in ignored:
                 self.names.append(name)
@@ -86,7 +87,9 @@ def _note_ready(state: _State, number: int, parameter: torch.Tensor) -> None:
 def install(session: Session) -> None:
     """Looks at every DistributedDataParallel module that is made from here on, and at every backward pass."""
     wrapper = DistributedDataParallel
-    wrap, forward, backward = wrapper.__init__, wrapper.forward, torch.autograd.backward
+    wrap: Callable[..., None] = wrapper.__init__
+    forward: Callable[..., object] = wrapper.forward
+    backward: Callable[..., None] = torch.autograd.backward
 
     @functools.wraps(wrap)
     def noted_wrap(self: DistributedDataParallel, module: torch.nn.Module, *args: object, **kwargs: object) -> None:
@@ -239,7 +242,7 @@ def _facts(
     edit = module_sources.with_argument(state.made_at, "find_unused_parameters=True")
     branch = module_sources.branch(wrapped.module, names[0]) if why == "unused" else None
     is_cut_off = why == "unused" and branch is None
-    cause = {"frozen": state.made_at, "lost": use, "unused": branch and branch.at}[why]
+    cause = {"frozen": state.made_at, "lost": use, "unused": branch.at if branch else None}[why]
     state.lacking.append(_Lacking(list(_states).index(wrapped), state.passes, names, why == "unused", branch, edit))
     return Facts(
         why, use, cause or module_sources.definition(wrapped.module, names[0]), "backward", operands,

@@ -7,13 +7,16 @@ Holds no state of devices; the bridge does.
 from __future__ import annotations
 
 import os
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from locus.errors import UsageError
 from locus.surface import not_simulated
 
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
 
-def install(bridge: ModuleType, shared_rng: bool) -> None:
+
+def install(bridge: Bridge, shared_rng: bool) -> None:
     """Makes torch.cuda show the bridge's devices. PyTorch must be complete, CUDA not in use yet.
 
     With `shared_rng`, the devices draw from the CPU's generator.

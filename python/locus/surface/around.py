@@ -12,10 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.autograd.profiler
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
 
 _said: set[str] = set()
 
@@ -30,7 +34,7 @@ def _install_compile() -> None:
     original = torch.compile
 
     @functools.wraps(original)
-    def compile(model: Callable[..., Any] | None = None, *, disable: bool = False, **kwargs: Any) -> Any:
+    def compile(model: Callable[..., object] | None = None, *, disable: bool = False, **kwargs: object) -> object:
         if not disable:
             _say_once("torch.compile runs eagerly on simulated devices")
         if model is None:
@@ -39,7 +43,7 @@ def _install_compile() -> None:
             raise RuntimeError("Unknown model type: torch.compile needs a function or a module")
         return model
 
-    torch.compile = compile
+    torch.compile = compile  # type: ignore[assignment]
 
 
 def _install_cudnn() -> None:
@@ -91,10 +95,10 @@ class _Nvtx:
 
 def _install_profiler() -> None:
     profile = torch.autograd.profiler.profile
-    prepare = profile.__init__
+    prepare: Callable[..., None] = profile.__init__
 
     @functools.wraps(prepare)
-    def prepare_for_cpu(self: Any, enabled: bool = True, **kwargs: Any) -> None:
+    def prepare_for_cpu(self: object, enabled: bool = True, **kwargs: object) -> None:
         # Kernels run on the CPU, where the profiler sees them; CUPTI would look for a driver.
         if kwargs.get("use_cuda") or kwargs.get("use_device") == "cuda":
             if enabled:
@@ -106,10 +110,10 @@ def _install_profiler() -> None:
     profile.__init__ = prepare_for_cpu
 
     emit_nvtx = torch.autograd.profiler.emit_nvtx
-    prepare_nvtx = emit_nvtx.__init__
+    prepare_nvtx: Callable[..., None] = emit_nvtx.__init__
 
     @functools.wraps(prepare_nvtx)
-    def prepare_disabled(self: Any, enabled: bool = True, record_shapes: bool = False) -> None:
+    def prepare_disabled(self: object, enabled: bool = True, record_shapes: bool = False) -> None:
         prepare_nvtx(self, False, record_shapes)
 
     emit_nvtx.__init__ = prepare_disabled
@@ -124,14 +128,14 @@ def _let_backward_threads_finish() -> None:
         time.sleep(0.005)
 
 
-def _install_faults(bridge: Any) -> None:
+def _install_faults(bridge: Bridge) -> None:
     """A program that asks for Python's own fault handler gets it below Locus's, which would not hear of the address
     from it."""
     for name in ("enable", "disable"):
         original = getattr(faulthandler, name)
 
         @functools.wraps(original)
-        def change(*given: Any, original: Any = original, **named: Any) -> Any:
+        def change(*given: object, original: Callable[..., object] = original, **named: object) -> object:
             bridge.install_fault_handler(False)
             try:
                 return original(*given, **named)
@@ -148,7 +152,7 @@ def _install_script() -> None:
     torch._C._jit_override_can_fuse_on_gpu(False)
 
 
-def install(bridge: Any) -> None:
+def install(bridge: Bridge) -> None:
     """Quiets everything that would look for a real GPU."""
     _install_faults(bridge)
     _install_script()
@@ -157,7 +161,7 @@ def install(bridge: Any) -> None:
     _install_cudnn()
     _install_attention()
     _install_profiler()
-    torch.cuda.nvtx._nvtx = _Nvtx()
+    torch.cuda.nvtx._nvtx = _Nvtx()  # type: ignore[attr-defined, assignment]
     # torch.cuda.comm asks first and adds up without NCCL when told no.
     torch.cuda.nccl.is_available = lambda tensors: False
     torch.cuda.tunable.is_enabled = torch.cuda.tunable.tuning_is_enabled = lambda: False

@@ -10,18 +10,26 @@ import contextlib
 import datetime
 import functools
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from locus.after_import import after_import
 from locus.surface import not_simulated, sharded_random
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch.distributed.distributed_c10d import Backend, ProcessGroup, Store
+
+    from locus._bridge import Bridge, ProcessGroupNCCL
+
+
 _VERSION = (2, 27, 5)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def install(bridge: Any) -> None:
+def install(bridge: Bridge) -> None:
     """Makes `init_process_group("nccl")` work; nothing where PyTorch was built without torch.distributed."""
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         return
@@ -34,19 +42,19 @@ def install(bridge: Any) -> None:
     group.__module__ = c10d.__name__
     _name_the_rest(group)
     for module in (c10d, torch.distributed, torch._C._distributed_c10d):
-        module.ProcessGroupNCCL = group
+        module.ProcessGroupNCCL = group  # type: ignore[attr-defined]
     c10d._NCCL_AVAILABLE = True
     limit = datetime.timedelta(minutes=10)
     constants = torch.distributed.constants
     for module in (constants, c10d):
         if getattr(module, "default_pg_nccl_timeout", limit) is None:
-            module.default_pg_nccl_timeout = limit
+            module.default_pg_nccl_timeout = limit  # type: ignore[attr-defined]
     _let_gloo_have_device_tensors(c10d, group)
     after_import("torch.distributed.tensor._random", sharded_random.install)
     torch.cuda.nccl.version = lambda: _VERSION
 
 
-def _make_gloo(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Any:
+def _make_gloo(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> Backend:
     """The Gloo group that carries the bytes of one NCCL group."""
     from torch.distributed import distributed_c10d as c10d
 
@@ -58,8 +66,8 @@ def _make_gloo(store: Any, rank: int, size: int, timeout: datetime.timedelta) ->
             options = options_class()
             options._devices = [gloo.create_device(hostname="127.0.0.1")]
             options._timeout = timeout
-            return gloo(store, rank, size, options)
-    return gloo(store, rank, size, timeout=timeout)
+            return gloo(store, rank, size, options)  # type: ignore[return-value]  # torch leaves its base out
+    return gloo(store, rank, size, timeout=timeout)  # type: ignore[return-value]
 
 
 def _is_local() -> bool:
@@ -88,12 +96,14 @@ def _refuse(name: str) -> None:
     raise not_simulated.error("torch.cuda.MemPool", name)
 
 
-def _let_gloo_have_device_tensors(c10d: Any, group: Any) -> None:
+def _let_gloo_have_device_tensors(c10d: ModuleType, group: type[ProcessGroupNCCL]) -> None:
     """Gloo follows pointers on the host: for CUDA tensors, it gets their host addresses."""
     register = c10d.ProcessGroup._register_backend
 
     @functools.wraps(register)
-    def register_carried(self: Any, device: torch.device, backend_type: Any, backend: Any = None) -> None:
+    def register_carried(
+        self: ProcessGroup, device: torch.device, backend_type: ProcessGroup.BackendType, backend: Backend | None = None
+    ) -> None:
         if torch.device(device).type == "cuda" and isinstance(backend, c10d.ProcessGroupGloo):
             # A type of its own: PyTorch keeps one backend for each type, and the CPU's stays Gloo itself.
             backend, backend_type = group.over_gloo(backend), c10d.ProcessGroup.BackendType.CUSTOM

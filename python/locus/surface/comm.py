@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,7 +62,7 @@ def scatter(
     devices: Sequence[int],
     chunk_sizes: Sequence[int] | None = None,
     dim: int = 0,
-    streams: Sequence[Any] | None = None,
+    streams: Sequence[torch.cuda.Stream | None] | None = None,
 ) -> list[Tensor]:
     """Chunks of the tensor, one to each device."""
     _check(len(devices) > 0, "Expected at least one device to scatter to")
@@ -93,7 +92,7 @@ def scatter(
 
 
 def scatter_out(
-    tensor: Tensor, out: Sequence[Tensor], dim: int = 0, streams: Sequence[Any] | None = None
+    tensor: Tensor, out: Sequence[Tensor], dim: int = 0, streams: Sequence[torch.cuda.Stream | None] | None = None
 ) -> Sequence[Tensor]:
     """Copies chunks of the tensor into `out`, whose sizes say how large they are."""
     _check(len(out) > 0, "Expected at least one output tensor to scatter to")
@@ -166,7 +165,7 @@ def _copy_chunks(tensors: Sequence[Tensor], out: Tensor, dim: int) -> Tensor:
     return out
 
 
-def functions() -> dict[str, Callable[..., Any]]:
+def functions() -> dict[str, Callable[..., object]]:
     """The names that torch.nn.parallel.comm calls in torch._C."""
     return {
         "_broadcast": broadcast,

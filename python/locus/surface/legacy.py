@@ -5,10 +5,14 @@ A CUDA build has working typed tensors of its own; only a CPU build's are replac
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
 
 _TENSOR_NAMES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 
@@ -16,8 +20,9 @@ _TENSOR_NAMES = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short",
 class _TensorType(type):
     """The type of torch.cuda.FloatTensor: a name for a dtype on CUDA that can be called and tested against."""
 
-    native: Any
-    cpu: Any
+    native: type
+    dtype: torch.dtype
+    cpu: Callable[..., torch.Tensor]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         torch.cuda._lazy_init()
@@ -35,12 +40,12 @@ class _TensorType(type):
             raise TypeError(f"expected {cls!r} (got {tensor.type()})")
         return tensor
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.native)
 
     # PyTorch reads a type's C name, "torch.cuda.FloatTensor"; Python code expects the last part of it.
     @property
-    def __name__(cls) -> str:
+    def __name__(cls) -> str:  # type: ignore[override]
         return cls.__qualname__
 
     def __repr__(cls) -> str:
@@ -73,7 +78,7 @@ def _install_tensor_types() -> None:
     set_native_default = torch.set_default_tensor_type
     default_is_cuda = False
 
-    def set_default_tensor_type(t: Any, /) -> None:
+    def set_default_tensor_type(t: type[torch.Tensor] | str, /) -> None:
         nonlocal default_is_cuda
         chosen = types.get(t) if isinstance(t, str) else t
         if isinstance(chosen, _TensorType):
@@ -92,11 +97,11 @@ def _install_tensor_types() -> None:
     torch.set_default_tensor_type = set_default_tensor_type
 
 
-def _install_storage(bridge: ModuleType) -> None:
+def _install_storage(bridge: Bridge) -> None:
     storage_type = torch.UntypedStorage
-    make_native = storage_type.__new__
+    make_native: Callable[..., torch.UntypedStorage] = storage_type.__new__
 
-    def make_storage(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def make_storage(cls: type, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
         device = kwargs.get("device")
         if device is None or torch.device(device).type != "cuda":
             return make_native(cls, *args, **kwargs)
@@ -112,20 +117,20 @@ def _install_storage(bridge: ModuleType) -> None:
         storage.copy_(values, False)
         return storage
 
-    storage_type.__new__ = staticmethod(make_storage)
+    storage_type.__new__ = staticmethod(make_storage)  # type: ignore[assignment]
     if hasattr(bridge, "resize_storage"):
-        resize_native = storage_type.resize_
+        resize_native: Callable[[torch.UntypedStorage, int], torch.UntypedStorage] = storage_type.resize_
 
-        def resize(self: Any, size: int, /) -> Any:
+        def resize(self: torch.UntypedStorage, size: int, /) -> torch.UntypedStorage:
             if self.device.type != "cuda":
                 return resize_native(self, size)
             bridge.resize_storage(self, size)
             return self
 
-        storage_type.resize_ = resize
+        storage_type.resize_ = resize  # type: ignore[assignment]
 
 
-def install(bridge: ModuleType, is_cuda_build: bool) -> None:
+def install(bridge: Bridge, is_cuda_build: bool) -> None:
     """Makes the typed names work on simulated devices."""
     _install_storage(bridge)
     if not is_cuda_build:

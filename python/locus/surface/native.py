@@ -7,15 +7,18 @@ unless it asks NVML.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch._utils import _LazySeedTracker
 
 from locus.errors import NotSimulated
 from locus.surface import comm, not_simulated, streams
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
 
 # What a release of PyTorch for CUDA is built for; the simulated card must be among them.
 _ARCHITECTURES = "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"
@@ -25,7 +28,18 @@ _CUDA_VERSION = "13.0"
 class DeviceProperties:
     """What torch.cuda.get_device_properties() returns."""
 
-    def __init__(self, values: dict[str, Any]):
+    name: str
+    uuid: str
+    major: int
+    minor: int
+    total_memory: int
+    multi_processor_count: int
+    pci_bus_id: int
+    pci_device_id: int
+    pci_domain_id: int
+    L2_cache_size: int
+
+    def __init__(self, values: Mapping[str, object]):
         self.__dict__.update(values)
 
     def __repr__(self) -> str:
@@ -55,16 +69,19 @@ class cudaError(int):
 cudaError.success = cudaError(0)
 
 
+_Error = cudaError
+
+
 class Cudart:
     """The few functions of the CUDA runtime that make sense on a simulated device."""
 
     cudaError = cudaError
 
-    def __init__(self, bridge: ModuleType):
+    def __init__(self, bridge: Bridge):
         self.cudaMemGetInfo = bridge.memory_info
 
     @staticmethod
-    def cudaProfilerStart() -> cudaError:
+    def cudaProfilerStart() -> _Error:
         """Does nothing: no profiler watches a simulated device."""
         return cudaError.success
 
@@ -77,7 +94,7 @@ class Cudart:
             int(error), "unrecognized error code"
         )
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         raise not_simulated.error("torch.cuda.cudart", f"torch.cuda.cudart().{name}")
@@ -86,26 +103,27 @@ class Cudart:
 class _Setting:
     """A value that can be set and read back, and changes nothing on a simulated device."""
 
-    def __init__(self, value: Any):
+    def __init__(self, value: object):
         self._value = value
 
-    def get(self) -> Any:
+    def get(self) -> object:
         return self._value
 
-    def set(self, value: Any) -> None:
+    def set(self, value: object) -> None:
         self._value = value
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
+def _nothing(*args: object, **kwargs: object) -> None:
     """For calls that only matter to a real device."""
 
 
-def _device_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
+def _device_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
     def initialize() -> None:
         bridge.mark_used()
         if bridge.devices() == 0:  # the program hides them all
             raise RuntimeError("No CUDA GPUs are available")
-        torch.cuda.default_generators = tuple(bridge.default_generator(i) for i in range(bridge.devices()))
+        made = tuple(bridge.default_generator(i) for i in range(bridge.devices()))
+        torch.cuda.default_generators = made  # type: ignore[assignment]
 
     def device_count() -> int:
         bridge.mark_used()  # asking the runtime starts it, so a later fork is as bad as after real use
@@ -153,7 +171,7 @@ def _device_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _stream_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
+def _stream_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
     def set_stream(stream_id: int, device_index: int, device_type: int) -> None:
         torch.cuda._lazy_init()
         if bridge.get_device() != device_index:  # as in PyTorch: a stream brings its device along
@@ -169,8 +187,8 @@ def _stream_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _memory_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
-    def snapshot(*args: Any) -> dict[str, Any]:
+def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
+    def snapshot(*args: object) -> dict[str, object]:
         return {
             "segments": bridge.memory_snapshot(),
             "device_traces": [[] for _ in range(bridge.devices())],
@@ -220,7 +238,7 @@ def _memory_functions(bridge: ModuleType) -> dict[str, Callable[..., Any]]:
 _LEFT_ALONE = ("_cuda_get_cudnn_benchmark_limit", "_cuda_set_cudnn_benchmark_limit", "_cuda_tunableop_is_enabled")
 
 
-def _refuse_the_rest(provided: dict[str, Callable[..., Any]]) -> None:
+def _refuse_the_rest(provided: dict[str, Callable[..., object]]) -> None:
     """On a CUDA build, what is not provided would reach for the driver: refuse it by name instead."""
     for name in dir(torch._C):
         if not name.startswith("_cuda_") or name in provided or name in _LEFT_ALONE:
@@ -229,14 +247,14 @@ def _refuse_the_rest(provided: dict[str, Callable[..., Any]]) -> None:
             setattr(torch._C, name, _refusal(f"torch._C.{name}"))
 
 
-def _refusal(name: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+def _refusal(name: str) -> Callable[..., object]:
+    def refuse(*args: object, **kwargs: object) -> object:
         raise NotSimulated(f"{name} is not simulated by Locus: call the public torch.cuda function instead.")
 
     return refuse
 
 
-def install(bridge: ModuleType) -> None:
+def install(bridge: Bridge) -> None:
     """Supplies torch._C's CUDA functions and puts torch.cuda back to "not initialized yet"."""
     provided = {
         **_device_functions(bridge),
@@ -248,8 +266,9 @@ def install(bridge: ModuleType) -> None:
     for name, function in provided.items():
         setattr(torch._C, name, function)
     torch._C._has_cuda = True
-    torch._C._CudaDeviceProperties = torch.cuda._CudaDeviceProperties = DeviceProperties
-    torch._C._cudart = torch.cuda._cudart = Cudart(bridge)
+    torch._C._CudaDeviceProperties = DeviceProperties  # type: ignore[assignment, misc]
+    torch.cuda._CudaDeviceProperties = DeviceProperties  # type: ignore[assignment]
+    torch._C._cudart = torch.cuda._cudart = Cudart(bridge)  # type: ignore[attr-defined]
     if torch.version.cuda is None:
         torch.version.cuda = _CUDA_VERSION
 
@@ -263,11 +282,12 @@ def install(bridge: ModuleType) -> None:
         return known
 
     # Names that torch.cuda took from torch._C when it was imported, or had made up for lack of them.
-    cuda._get_device_properties = get_properties
+    cuda._get_device_properties = get_properties  # type: ignore[attr-defined]
     cuda._is_in_bad_fork = bridge.in_bad_fork
-    cuda._exchange_device = provided["_cuda_exchangeDevice"]
-    cuda._maybe_exchange_device = provided["_cuda_maybeExchangeDevice"]
-    cuda.graphs._cuda_isCurrentStreamCapturing = provided["_cuda_isCurrentStreamCapturing"]
+    cuda._exchange_device = provided["_cuda_exchangeDevice"]  # type: ignore[assignment]
+    cuda._maybe_exchange_device = provided["_cuda_maybeExchangeDevice"]  # type: ignore[assignment]
+    capturing = provided["_cuda_isCurrentStreamCapturing"]
+    cuda.graphs._cuda_isCurrentStreamCapturing = capturing  # type: ignore[attr-defined, assignment]
     # NVML, which needs no runtime, is asked first; it must not see the real machine.
     cuda._device_count_nvml = bridge.devices
     cuda._cached_device_count = None
@@ -281,22 +301,22 @@ def share_seeds() -> None:
         torch.default_generator.manual_seed(int(seed))
 
     for module in (torch.cuda, torch.cuda.random):
-        module.manual_seed = module.manual_seed_all = manual_seed
+        module.manual_seed = module.manual_seed_all = manual_seed  # type: ignore[attr-defined]
     # Seeds that wait for CUDA's first use were given to the CPU's generator already.
     torch.cuda._lazy_seed_tracker = _LazySeedTracker()
 
 
-def _install_without_nvml(bridge: ModuleType) -> None:
-    def index_of(device: Any) -> int:
+def _install_without_nvml(bridge: Bridge) -> None:
+    def index_of(device: streams.Device) -> int:
         torch.cuda._lazy_init()
         return torch.cuda._utils._get_device_index(device, optional=True)
 
-    def device_memory_used(device: Any = None) -> int:
+    def device_memory_used(device: streams.Device = None) -> int:
         """Bytes in use on the device."""
         free, total = bridge.memory_info(index_of(device))
         return total - free
 
-    def list_gpu_processes(device: Any = None) -> str:
+    def list_gpu_processes(device: streams.Device = None) -> str:
         """The processes on the device: this one, if it has used any memory."""
         index = index_of(device)
         used = device_memory_used(index) / (1 << 20)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import NoReturn
 
 from locus.errors import NotSimulated
 
@@ -89,20 +89,20 @@ def error(name: str, what: str = "") -> NotSimulated:
     return NotSimulated(f"{what or name} is not simulated by Locus: {advice}")
 
 
-def _stand_in(name: str, original: Any) -> Any:
+def _stand_in(name: str, original: object) -> object:
     """Something with the name and, for a class, the methods of the original, of which every call raises."""
     short_name = name.rpartition(".")[2]
     if not isinstance(original, type):
         return _refusal(name, name, original)
-    members: dict[str, Any] = {"__module__": original.__module__, "__doc__": original.__doc__}
+    members: dict[str, object] = {"__module__": original.__module__, "__doc__": original.__doc__}
     for method in (each for each in dir(original) if not each.startswith("_")):
         members[method] = staticmethod(_refusal(name, f"{name}.{method}", None))
     members["__new__"] = _refusal(name, name, None)
     return type(short_name, (), members)
 
 
-def _refusal(entry: str, called: str, original: Any) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+def _refusal(entry: str, called: str, original: object) -> Callable[..., object]:
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise error(entry, called)
 
     refuse.__name__ = refuse.__qualname__ = called.rpartition(".")[2]
@@ -111,7 +111,7 @@ def _refusal(entry: str, called: str, original: Any) -> Callable[..., Any]:
     return refuse
 
 
-def _owner_of(dotted: str) -> Any:
+def _owner_of(dotted: str) -> object:
     """The module or class with that name, or None where this PyTorch has none."""
     try:
         return importlib.import_module(dotted)
@@ -120,14 +120,14 @@ def _owner_of(dotted: str) -> Any:
         return getattr(importlib.import_module(outer), name, None)
 
 
-def _entries() -> Iterator[tuple[Any, str, str]]:
+def _entries() -> Iterator[tuple[object, str, str]]:
     """(owner, attribute, full name) of everything in the table that this PyTorch has."""
     for name in NOT_SIMULATED:
         owner_name, _, attribute = name.rpartition(".")
         owner = _owner_of(owner_name)
         if owner is None or name in _PARTLY:
             continue
-        for each in owner.__all__ if attribute == "*" else (attribute,):
+        for each in owner.__all__ if attribute == "*" else (attribute,):  # type: ignore[attr-defined]
             if hasattr(owner, each):
                 yield owner, each, f"{owner_name}.{each}"
 

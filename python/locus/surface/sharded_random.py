@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 class OffsetState:
@@ -49,10 +52,10 @@ class OffsetState:
 class _Device:
     """torch.cuda for a PyTorch that has the seed and the offset in one tensor of 16 bytes (2.6)."""
 
-    def __init__(self, module: Any):
+    def __init__(self, module: ModuleType):
         self._module = module
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._module, name)
 
     def set_rng_state(self, seed_and_offset: torch.Tensor) -> None:
@@ -68,15 +71,15 @@ def _state_of(seen: bytes) -> torch.Tensor:
     return torch.Generator("cpu").manual_seed(_seed_of(seen)).get_state()
 
 
-def install(module: Any) -> None:
+def install(module: ModuleType) -> None:
     """Puts it in the place of the card's."""
     if hasattr(module, "_PhiloxState"):
-        module._PhiloxState = OffsetState
+        module._PhiloxState = OffsetState  # type: ignore[attr-defined]
         return
     original = module.OffsetBasedRNGTracker.__init__
 
     @functools.wraps(original)
-    def __init__(self: Any, *arguments: Any, **options: Any) -> None:
+    def __init__(self: Any, *arguments: object, **options: object) -> None:
         original(self, *arguments, **options)
         for name, state in list(self.rng_states.items()):
             self.set_seed(name, _seed_of(bytes(state.numpy())))

@@ -6,23 +6,29 @@ Only the CUDA names and rules are here; order and time are kept by the bridge.
 from __future__ import annotations
 
 import ctypes
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
 
 from locus.surface import not_simulated
 
-_bridge: Any = None
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
+
+_bridge: Bridge = None  # type: ignore[assignment]  # until install()
 _CUDA = 1  # c10::DeviceType::CUDA
 # Handle -> (stream id, device): a number that stands for a stream was read from `cuda_stream`. Bounded by the pools.
 _known_handles: dict[int, tuple[int, int]] = {}
 
 
+Device: TypeAlias = "str | int | torch.device | None"
+
+
 class Stream(torch.Stream):
     """A CUDA stream of a simulated device."""
 
-    def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
+    def __new__(cls, device: Device = None, priority: int = 0, **kwargs: int) -> Stream:
         if "stream_id" in kwargs:
             return super().__new__(
                 cls,
@@ -55,15 +61,15 @@ class Stream(torch.Stream):
         """The least and the greatest priority."""
         return (0, -3)
 
-    def wait_event(self, event: Any) -> None:
+    def wait_event(self, event: torch.Event) -> None:
         """Makes later work of this stream wait for the event."""
         event.wait(self)
 
-    def wait_stream(self, stream: Any) -> None:
+    def wait_stream(self, stream: torch.Stream) -> None:
         """Makes later work of this stream wait for what the other stream has so far."""
         self.wait_event(stream.record_event())
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override]  # as CUDA's does
         """Records the event, or a new one, on this stream."""
         if event is None:
             event = Event()
@@ -93,12 +99,16 @@ class Stream(torch.Stream):
 class ExternalStream(Stream):
     """A stream that is known by its handle; here, only a simulated stream can be."""
 
-    def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> ExternalStream:
-        return super().__new__(cls, device=device, stream_ptr=stream_ptr, **kwargs)
+    def __new__(cls, stream_ptr: int, device: Device = None, **kwargs: int) -> ExternalStream:
+        made = super().__new__(cls, device=device, stream_ptr=stream_ptr, **kwargs)
+        return cast("ExternalStream", made)
 
 
 class Event(torch.Event):
     """A CUDA event of a simulated device."""
+
+    _plain: torch.Event
+    _enable_timing: bool
 
     def __new__(
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
@@ -112,26 +122,26 @@ class Event(torch.Event):
         return event
 
     @classmethod
-    def from_ipc_handle(cls, device: Any, handle: Any) -> Event:
+    def from_ipc_handle(cls, device: Device, handle: bytes) -> Event:
         """Not simulated: raises."""
         raise not_simulated.error("torch.cuda.Event.from_ipc_handle")
 
-    def ipc_handle(self) -> Any:
+    def ipc_handle(self) -> bytes:
         """Not simulated: raises."""
         raise not_simulated.error("torch.cuda.Event.ipc_handle")
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: torch.Stream | None = None) -> None:
         """Records the event on the stream, or on the current one."""
         stream = torch.cuda.current_stream() if stream is None else stream
         super().record(stream)
         if self._enable_timing:
             self._plain.record(stream)
 
-    def elapsed_time(self, end_event: Any) -> float:
+    def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds from this event's record() to the other's."""
         return self._plain.elapsed_time(end_event._plain if isinstance(end_event, Event) else end_event)
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: torch.Stream | None = None) -> None:
         """Makes later work of the stream, or of the current one, wait for the event."""
         super().wait(torch.cuda.current_stream() if stream is None else stream)
 
@@ -159,13 +169,13 @@ def stream_from_handle(handle: int, index: int) -> tuple[int, int, int]:
     return (stream_id, device_index, _CUDA)
 
 
-def _index_or_current(device: Any | None) -> int:
+def _index_or_current(device: Device) -> int:
     torch.cuda._lazy_init()
     index = torch.cuda._utils._get_device_index(device, optional=True)
     return torch.cuda.current_device() if index < 0 else index
 
 
-def install(bridge: ModuleType) -> None:
+def install(bridge: Bridge) -> None:
     """Puts the classes where torch.cuda, its parts and its users look for them."""
     global _bridge
     _bridge = bridge
@@ -174,4 +184,4 @@ def install(bridge: ModuleType) -> None:
         for module in (torch.cuda, torch.cuda.streams):
             setattr(module, name, ours)
         ours.__module__ = "torch.cuda.streams"
-    torch._C._CudaStreamBase, torch._C._CudaEventBase = Stream, Event
+    torch._C._CudaStreamBase, torch._C._CudaEventBase = Stream, Event  # type: ignore[assignment, misc]

@@ -15,10 +15,15 @@ import json
 import os
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from locus import scratch
 from locus.program import places, source
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+    from locus.program.shapes import NotRun
+
 
 MOST = 200
 """The most functions that a report lists."""
@@ -48,6 +53,8 @@ _ANYBODY |= set(["size", "shape", "new", "store", "map", "load", "set", "put", "
 _LIBRARIES = ("torch", "torchvision", "torchaudio", "transformers")
 _MOST_FILES = 300
 
+_Def: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
+
 
 class Coverage:
     """What ran, from start() on."""
@@ -55,12 +62,12 @@ class Coverage:
     def __init__(self) -> None:
         self._started: set[types.CodeType] | None = None
         self._tool = -1
-        self._bridge: Any = None
+        self._bridge: Bridge = None  # type: ignore[assignment]  # until start()
         self._forks = 0
         self._elsewhere: set[tuple[str, int, str]] = set()
         self._is_complete = True
 
-    def start(self, bridge: Any) -> None:
+    def start(self, bridge: Bridge) -> None:
         """Begins to look, before the program's first line."""
         self._bridge = bridge
         monitoring = getattr(sys, "monitoring", None)
@@ -73,7 +80,7 @@ class Coverage:
         monitoring.use_tool_id(self._tool, "locus")
         started = self._started
 
-        def begin(code: types.CodeType, offset: int) -> Any:
+        def begin(code: types.CodeType, offset: int) -> object:
             started.add(code)
             return monitoring.DISABLE
 
@@ -117,7 +124,7 @@ class Coverage:
                 self._elsewhere.update((file, line, function) for file, line, function in word["ran"])
         self._is_complete = heard >= expected
 
-    def not_run(self) -> list[dict[str, Any]]:
+    def not_run(self) -> list[NotRun]:
         """Functions with tensor code that never ran, and such files that were never loaded; in order."""
         if not self._is_complete:
             return []
@@ -127,8 +134,8 @@ class Coverage:
             return []  # a fault of ours; nothing is claimed
         return sorted(missing, key=lambda each: (each["file"], each["line"]))[:MOST]
 
-    def _functions(self) -> list[dict[str, Any]]:
-        tensor_code: dict[str, dict[tuple[int, str], ast.AST]] = {}
+    def _functions(self) -> list[NotRun]:
+        tensor_code: dict[str, dict[tuple[int, str], _Def]] = {}
         runs: dict[tuple[str, int, str], bool] = {}
         names: dict[tuple[str, int, str], str] = {}
         for code in _codes_of_the_program():
@@ -147,9 +154,10 @@ class Coverage:
             if not ran
         ]
 
-    def _files(self) -> list[dict[str, Any]]:
+    def _files(self) -> list[NotRun]:
         """Modules of the program's own packages that nobody imported."""
-        missing, seen = [], set()
+        missing: list[NotRun] = []
+        seen: set[str] = set()
         files = {f for m in list(sys.modules.values()) if isinstance(f := getattr(m, "__file__", None), str)}
         own = sorted(file for file in files if places.is_user_file(file))
         packages = [file for file in own if os.path.basename(file) == "__init__.py"]
@@ -191,7 +199,7 @@ def _codes_of_the_program() -> list[types.CodeType]:
     return list(found.values())
 
 
-def functions_with_tensors(file: str) -> dict[tuple[int, str], ast.AST]:
+def functions_with_tensors(file: str) -> dict[tuple[int, str], _Def]:
     """The functions of a file in whose own lines tensors are handled, by the first line and name of their code."""
     loaded = source.load(file)
     if loaded is None:
@@ -203,7 +211,7 @@ def functions_with_tensors(file: str) -> dict[tuple[int, str], ast.AST]:
         for alias in node.names
         if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in _LIBRARIES
     }
-    found = {}
+    found: dict[tuple[int, str], _Def] = {}
     for node in ast.walk(loaded.tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _handles_tensors(node, bound):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -220,7 +228,7 @@ def _tensor_methods() -> frozenset[str]:
     return frozenset(theirs - everyday - _ANYBODY)
 
 
-def _handles_tensors(function: ast.AST, bound: set[str]) -> bool:
+def _handles_tensors(function: _Def, bound: set[str]) -> bool:
     stack: list[ast.AST] = list(function.body)
     while stack:
         node = stack.pop()

@@ -12,15 +12,21 @@ import os
 import re
 import shutil
 import types
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from locus._load import load_bridge
 from locus.blame import facts
-from locus.program import expressions, histories, places, source, values
+from locus.program import expressions, histories, places, shapes, source, values
 from locus.watch import forked, messages, refusals
 from locus.watch.messages import Finding
+
+if TYPE_CHECKING:
+    from locus.program.raw_shapes import RawCase, RawOperand
+    from locus.program.shapes import Candidate, Case, Location
+    from locus.vocabulary import CaseKind
 
 
 class FrameAt:
@@ -32,11 +38,11 @@ class FrameAt:
         self.f_back: FrameAt | None = None
 
     @property
-    def f_locals(self) -> Any:
+    def f_locals(self) -> dict[str, object]:
         return self.frame.f_locals
 
 
-def traceback_frames(error: BaseException) -> list[Any]:
+def traceback_frames(error: BaseException) -> list[types.FrameType]:
     """The frames of an exception's traceback, innermost first, without Locus's own."""
     frames: list[FrameAt] = []
     traceback = error.__traceback__
@@ -46,10 +52,10 @@ def traceback_frames(error: BaseException) -> list[Any]:
             frame.f_back = frames[-1] if frames else None
             frames.append(frame)
         traceback = traceback.tb_next
-    return frames[::-1]
+    return cast("list[types.FrameType]", frames[::-1])  # all that is asked of a frame here
 
 
-def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | None:
+def explain(error: BaseException, frames: list[types.FrameType] | None = None) -> Finding | None:
     """The finding behind an exception, or None where it is about something else. `frames`: those that led to it."""
     said = messages.recognise(error)
     if said is None:
@@ -64,7 +70,9 @@ def explain(error: BaseException, frames: list[Any] | None = None) -> Finding | 
     return _rendered(bridge.explain_case if known[0] else bridge.explain_finding, known[1])
 
 
-def describe(said: messages.Said, text: str, frames: list[Any]) -> tuple[bool, dict[str, Any]] | None:
+def describe(
+    said: messages.Said, text: str, frames: list[types.FrameType]
+) -> tuple[bool, Case | shapes.Finding] | None:
     """(True, a case for blame) or (False, a finding) behind an error's words; None where its tensors can't be read."""
     if said.kind in refusals.KINDS:
         finding = refusals.explain(said.kind, text, frames)
@@ -81,19 +89,19 @@ def describe(said: messages.Said, text: str, frames: list[Any]) -> tuple[bool, d
     if said.kind == "gradient" and case["operands"]:
         given_back = _returned_by(said.parts.get("function", ""), frames)
         if given_back is not None:
-            candidate = {"edit": "move_on_the_way", "at": given_back, "fix": None, "facts": ["given_back"]}
+            candidate: Candidate = {"edit": "move_on_the_way", "at": given_back, "fix": None, "facts": ["given_back"]}
             case["operands"][0].setdefault("candidates", []).append(candidate)
     return True, case
 
 
-def _rendered(render: Any, about: dict[str, Any]) -> Finding | None:
+def _rendered(render: Callable[[str, int, str], tuple[bytes, str]], about: Mapping[str, object]) -> Finding | None:
     width = shutil.get_terminal_size((80, 24)).columns
     data, text = render(json.dumps(about), max(60, min(width, 100)), os.getcwd())
     found = json.loads(data)["findings"]
     return Finding(found[0], text.rstrip("\n")) if found else None
 
 
-def _raised_by_others(frame: Any) -> bool:
+def _raised_by_others(frame: types.FrameType) -> bool:
     """A `raise` in a line that is not PyTorch's: whatever it says, PyTorch did not say it."""
     if places.kind_of_file(frame.f_code.co_filename) in ("torch", "standard"):
         return False
@@ -106,7 +114,7 @@ def _raised_by_others(frame: Any) -> bool:
     return isinstance(node, ast.Raise)
 
 
-def forked_case(text: str, frames: list[Any]) -> dict[str, Any]:
+def forked_case(text: str, frames: list[types.FrameType]) -> Case:
     """The case of CUDA in a forked process: told by a worker's traceback, or by our own frames."""
     case = forked.make_case(text, 0)
     if not case["use"]["line"]:
@@ -118,7 +126,7 @@ def forked_case(text: str, frames: list[Any]) -> dict[str, Any]:
     return case
 
 
-def _raw(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any] | None:
+def _raw(said: messages.Said, message: str, frames: list[types.FrameType]) -> RawCase | None:
     """What the bridge would have handed over, had it been at the door."""
     if said.kind in ("gradient", "hook", "assigned"):
         return _gradient(said, message, frames)
@@ -144,15 +152,15 @@ def _raw(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any]
 
 
 def _case(
-    kind: str, op: str, home: str, message: str, operands: list[dict[str, Any]], frames: list[Any]
-) -> dict[str, Any]:
+    kind: CaseKind, op: str, home: str, message: str, operands: list[RawOperand], frames: list[types.FrameType]
+) -> RawCase:
     return {
         "kind": kind, "overload": op, "error": message, "device": home, "in_backward": _in_backward(frames),
         "forward_site": 0, "site": 0, "step": 0, "key": 0, "operands": operands,
     }  # fmt: skip
 
 
-def _is_odd(kind: str, number: int, operand: dict[str, Any], home: str) -> bool:
+def _is_odd(kind: str, number: int, operand: RawOperand, home: str) -> bool:
     tensor, device = operand["tensor"], operand["device"]
     if tensor is None:
         return bool(device) and device != home
@@ -167,7 +175,7 @@ def _is_odd(kind: str, number: int, operand: dict[str, Any], home: str) -> bool:
     return device != home and not (tensor.dim() == 0 and device == "cpu")
 
 
-def _home(said: dict[str, str], operands: list[dict[str, Any]]) -> str:
+def _home(said: dict[str, str], operands: list[RawOperand]) -> str:
     """The device that the call is meant for: the CUDA device of the message, or that most operands are on."""
     named = [said[key] for key in ("b", "a") if key in said]
     on_cuda = [device for device in named if device.startswith("cuda")]
@@ -177,7 +185,7 @@ def _home(said: dict[str, str], operands: list[dict[str, Any]]) -> str:
     return max(set(on_cuda), key=on_cuda.count) if on_cuda else "cuda:0"
 
 
-def _replica_device(frames: list[Any]) -> str:
+def _replica_device(frames: list[types.FrameType]) -> str:
     """The device of the replica that DataParallel runs here."""
     for frame in frames if places.in_replica(frames) else ():
         device = frame.f_locals.get("device") if places.in_replica([frame]) else None
@@ -186,7 +194,7 @@ def _replica_device(frames: list[Any]) -> str:
     return ""
 
 
-def _operator(said: messages.Said, frame: Any) -> str:
+def _operator(said: messages.Said, frame: types.FrameType) -> str:
     if said.kind == "host-access":
         return "from_dlpack" if "DLTensor" in said.match[0] else "numpy"
     if said.kind in ("module", "parameters"):
@@ -200,7 +208,7 @@ def _operator(said: messages.Said, frame: Any) -> str:
     return f"aten::{operator_at(frame)}"
 
 
-def operator_at(frame: Any) -> str:
+def operator_at(frame: types.FrameType) -> str:
     """What is called at a frame's line, by the name that its text gives it."""
     node = _node(frame)
     if isinstance(node, ast.Call):
@@ -215,12 +223,12 @@ def operator_at(frame: Any) -> str:
     return frame.f_code.co_name.lstrip("_")
 
 
-def _node(frame: Any) -> ast.AST | None:
+def _node(frame: types.FrameType) -> ast.AST | None:
     file = source.load(frame.f_code.co_filename)
     return file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
 
 
-def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
+def _operands(kind: str, frames: list[types.FrameType]) -> list[RawOperand]:
     """The tensors of the call that raised, in the order of its expressions; what was made in them, as text."""
     frame = frames[0]
     if kind == "module":
@@ -233,7 +241,7 @@ def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
         return [_operand("param", 0, t) for t in [frame.f_locals.get("param")] if values.is_tensor(t)]
     node = _node(frame)
     out = [k.value for k in node.keywords if k.arg == "out"] if isinstance(node, ast.Call) else []
-    listed: dict[int, dict[str, Any]] = {}
+    listed: dict[int, RawOperand] = {}
     is_user = places.kind_of_file(frame.f_code.co_filename) != "torch"
     for part in expressions.parts(node) if node is not None else []:
         read = _tensors(values.evaluate(part, frame)) or _tensors(_stem(part, frame))
@@ -241,8 +249,9 @@ def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
             argument = "out" if part in out else f"argument {len(listed)}"
             listed.setdefault(id(tensor), _operand(argument, len(listed), tensor))
         if not read and isinstance(part, (ast.Call, ast.BinOp)):
-            new = {**_operand("argument", -1, None), "device": _device_in_text(part, frame)}
-            listed[id(part)] = {**new, "node": part if is_user else None}
+            new = _operand("argument", -1, None)
+            new["device"], new["node"] = _device_in_text(part, frame), part if is_user else None
+            listed[id(part)] = new
     if not listed and not is_user:
         # A function in C++ was called with what a library function has in its local variables.
         for value in list(frame.f_locals.values()):
@@ -251,15 +260,15 @@ def _operands(kind: str, frames: list[Any]) -> list[dict[str, Any]]:
     return list(listed.values())
 
 
-def _operand(argument: str, number: int, tensor: Any) -> dict[str, Any]:
+def _operand(argument: str, number: int, tensor: torch.Tensor | None) -> RawOperand:
     return {"argument": argument, "position": number, "index": -1, "tensor": tensor, "odd": False, "rule": "same",
             "written": False, "device": str(tensor.device) if tensor is not None else ""}  # fmt: skip
 
 
-def _tensors(value: Any) -> list[Any]:
+def _tensors(value: object) -> list[torch.Tensor]:
     if values.is_tensor(value):
         return [value]
-    if type(value) in (list, tuple) and len(value) <= 4096:
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple) and len(value) <= 4096:
         return [item for element in value for item in _tensors(element)]
     return []
 
@@ -267,7 +276,7 @@ def _tensors(value: Any) -> list[Any]:
 _MOVING = {"to", "cuda", "cpu", "type", "type_as", "numpy", "item", "tolist"}
 
 
-def _stem(node: ast.AST, frame: Any) -> Any:
+def _stem(node: ast.AST, frame: types.FrameType) -> object:
     """The tensor whose method gave an operand that is gone: `buf` of buf.mul_(2). It is on the same device."""
     while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
         if isinstance(node, ast.Call):
@@ -284,7 +293,7 @@ def _stem(node: ast.AST, frame: Any) -> Any:
     return values.MISSING
 
 
-def _device_in_text(node: ast.AST, frame: Any) -> str:
+def _device_in_text(node: ast.AST, frame: types.FrameType) -> str:
     """Where a factory call in an expression puts its result: "" where the text does not say."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _FACTORIES:
         return ""
@@ -303,25 +312,25 @@ def _device_in_text(node: ast.AST, frame: Any) -> str:
         return ""
 
 
-def _indexed(device: Any) -> str:
+def _indexed(device: object) -> str:
     return "cuda:0" if str(device) == "cuda" and torch.cuda.device_count() == 1 else str(device)
 
 
-def _judge_unread(operands: list[dict[str, Any]], kind: str, home: str, other: str) -> None:
+def _judge_unread(operands: list[RawOperand], kind: str, home: str, other: str) -> None:
     """An operand that was made in the expression itself and is gone: on the side where one is missing."""
     unknown = [operand for operand in operands if operand["tensor"] is None and not operand["device"]]
     found = any(operand["odd"] for operand in operands)
     if len(unknown) == 1 and kind in ("operator", "host-access") and not (found and kind == "host-access"):
         stays = found or kind == "host-access" or not home.startswith("cuda")
-        unknown[0].update(device=home if stays else other, odd=not found)
+        unknown[0]["device"], unknown[0]["odd"] = home if stays else other, not found
         unknown = []
     operands[:] = [operand for operand in operands if not any(operand is one for one in unknown)]
 
 
-def _gradient(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any] | None:
+def _gradient(said: messages.Said, message: str, frames: list[types.FrameType]) -> RawCase | None:
     """A gradient that autograd itself refuses."""
     home, given, op = said.parts.get("home", ""), said.parts.get("a", ""), said.parts.get("function", "")
-    pairs: list[tuple[Any, Any]] = []
+    pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
     if said.kind == "assigned":
         pairs, op = _assigned(frames[0]), "grad"
     elif said.kind == "hook":
@@ -343,7 +352,7 @@ def _gradient(said: messages.Said, message: str, frames: list[Any]) -> dict[str,
     return _case("gradient", op, home, message, operands, frames) if home else None
 
 
-def _returned_by(node: str, frames: list[Any]) -> dict[str, Any] | None:
+def _returned_by(node: str, frames: list[types.FrameType]) -> Location | None:
     """Where the program's own autograd function gives its gradient back: `backward` of DoubleBackward is Double's."""
     name = node.removesuffix("Backward")
     for frame in frames if name != node else ():
@@ -360,7 +369,7 @@ def _returned_by(node: str, frames: list[Any]) -> dict[str, Any] | None:
     return None
 
 
-def _roots(frames: list[Any]) -> list[tuple[Any, Any]]:
+def _roots(frames: list[types.FrameType]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(output, gradient) of a backward pass that did not begin."""
     for frame in frames[:3]:
         if frame.f_code.co_name == "_engine_run_backward":
@@ -372,7 +381,7 @@ def _roots(frames: list[Any]) -> list[tuple[Any, Any]]:
     return []
 
 
-def _assigned(frame: Any) -> list[tuple[Any, Any]]:
+def _assigned(frame: types.FrameType) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(tensor, gradient) of `p.grad = g`."""
     file = source.load(frame.f_code.co_filename)
     for statement in file.statements_at(frame.f_lineno) if file is not None else ():
@@ -386,25 +395,27 @@ def _assigned(frame: Any) -> list[tuple[Any, Any]]:
     return []
 
 
-def _generator(said: messages.Said, message: str, frames: list[Any]) -> dict[str, Any]:
+def _generator(said: messages.Said, message: str, frames: list[types.FrameType]) -> RawCase:
     home, given = (_indexed(said.parts[key]) for key in ("home", "a"))
-    operand = {**_operand("generator", 0, None), "odd": True, "generator_device": given, "device": given}
+    operand = _operand("generator", 0, None)
+    operand["odd"], operand["generator_device"], operand["device"] = True, given, given
     return _case("generator", _operator(said, frames[0]), home, message, [operand], frames)
 
 
-def _tell_of_new(case: dict[str, Any]) -> None:
+def _tell_of_new(case: Case) -> None:
     """An operand that a factory made in the very expression: that much of its history is in the text."""
     for operand in case["operands"]:
         match = re.fullmatch(r"torch\.(\w+)\((.*)\)", operand["expression"] or "", re.DOTALL)
         if operand["history"] or match is None or match[1] not in _FACTORIES:
             continue
-        step = {"action": "created", "op": match[1], "device": operand["device"], "explicit": "device=" in match[2]}
-        operand["history"] = [{**step, "at": case["use"]}]
+        step: shapes.Step = {"action": "created", "op": match[1], "device": operand["device"],
+                             "explicit": "device=" in match[2], "at": case["use"]}  # fmt: skip
+        operand["history"] = [step]
 
 
 _FACTORIES = {"arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm",
               "tensor", "zeros"}  # fmt: skip
 
 
-def _in_backward(frames: list[Any]) -> bool:
+def _in_backward(frames: list[types.FrameType]) -> bool:
     return any(frame.f_code.co_name == "_engine_run_backward" for frame in frames[:3])

@@ -8,14 +8,20 @@ stands.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+    from locus._bridge import Bridge
+    from locus.program.raw_shapes import RawCase
+
 
 @functools.cache
-def install(bridge: Any) -> None:
+def install(bridge: Bridge) -> None:
     """Puts itself between the program and autograd, once a process."""
     _watch_roots(bridge)
     _watch_custom_functions(bridge)
@@ -23,12 +29,15 @@ def install(bridge: Any) -> None:
     bridge.watch_grad(torch.Tensor, functools.partial(_assigned, bridge))
 
 
-def _watch_roots(bridge: Any) -> None:
+Hook = Callable[..., object]
+
+
+def _watch_roots(bridge: Bridge) -> None:
     """`y.backward(v)`, `torch.autograd.grad(y, x, grad_outputs=v)`, and the same from several outputs."""
     original = torch.autograd.graph._engine_run_backward
 
     @functools.wraps(original)
-    def run_backward(outputs: Sequence[Any], gradients: Any = None, *arguments: Any, **options: Any) -> Any:
+    def run_backward(outputs: Sequence[Any], gradients: Any = None, *arguments: object, **options: object) -> object:
         if type(gradients) is tuple and bridge.policy_state() > 0:
             gradients = tuple(
                 _moved(bridge, gradient, output, "backward") if _refused(gradient, output) else gradient
@@ -36,16 +45,17 @@ def _watch_roots(bridge: Any) -> None:
             )
         return original(outputs, gradients, *arguments, **options)
 
-    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
+    torch.autograd.graph._engine_run_backward = run_backward  # type: ignore[assignment]
+    torch.autograd._engine_run_backward = run_backward  # type: ignore[attr-defined, assignment]
 
 
-def _watch_custom_functions(bridge: Any) -> None:
+def _watch_custom_functions(bridge: Bridge) -> None:
     """What the `backward` of a torch.autograd.Function gives back."""
     owner = torch.autograd.function.BackwardCFunction
 
-    def wrap(original: Any) -> Any:
+    def wrap(original: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(original)
-        def apply(self: Any, *gradients: Any) -> Any:
+        def apply(self: object, *gradients: object) -> object:
             result = original(self, *gradients)
             return _function_result(bridge, self, gradients, result) if bridge.policy_state() > 0 else result
 
@@ -59,7 +69,7 @@ def _watch_custom_functions(bridge: Any) -> None:
     forward = torch.autograd.Function.apply
 
     @functools.wraps(getattr(forward, "__func__", forward))
-    def apply(cls: Any, *arguments: Any, **options: Any) -> Any:
+    def apply(cls: type, *arguments: object, **options: object) -> object:
         if bridge.policy_state() == -1:
             return of_class.__get__(None, cls)(*arguments, **options)
         number = bridge.next_node()
@@ -67,17 +77,17 @@ def _watch_custom_functions(bridge: Any) -> None:
         bridge.note_node(number)
         return result
 
-    torch.autograd.Function.apply = classmethod(apply)
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment, arg-type]
 
 
-def _function_result(bridge: Any, function: Any, gradients: Any, result: Any) -> Any:
+def _function_result(bridge: Bridge, function: Any, gradients: tuple[object, ...], result: object) -> object:
     results = list(result) if isinstance(result, (tuple, list)) else [result]
     needed = [number for number, needs in enumerate(function.needs_input_grad) if needs]
     edges = [edge for edge in function.next_functions if edge[0] is not None]
     if len(needed) != len(edges):
         return result
-    incoming = [g for group in gradients for g in (group if isinstance(group, list) else [group])]
-    incoming = [g for g in incoming if isinstance(g, torch.Tensor)]
+    every = [g for group in gradients for g in (group if isinstance(group, list) else [group])]
+    incoming = [g for g in every if isinstance(g, torch.Tensor)]
     changed = False
     for number, (node, place) in zip(needed, edges):
         metadata = getattr(node, "_input_metadata", None)
@@ -101,12 +111,12 @@ def _function_result(bridge: Any, function: Any, gradients: Any, result: Any) ->
     return tuple(results) if isinstance(result, (tuple, list)) else results[0]
 
 
-def _watch_hooks(bridge: Any) -> None:
+def _watch_hooks(bridge: Bridge) -> None:
     """What hooks on tensors and modules give back. A hook is wrapped when it is registered during a watched time."""
-    register = torch.Tensor.register_hook
+    register: Callable[..., RemovableHandle] = torch.Tensor.register_hook
 
     @functools.wraps(register)
-    def register_hook(self: Any, hook: Any) -> Any:
+    def register_hook(self: torch.Tensor, hook: Hook) -> RemovableHandle:
         return register(self, _tensor_hook(bridge, hook) if bridge.policy_state() != -1 and callable(hook) else hook)
 
     torch.Tensor.register_hook = register_hook
@@ -114,11 +124,11 @@ def _watch_hooks(bridge: Any) -> None:
         _watch_module_hooks(bridge, name, place)
 
 
-def _watch_module_hooks(bridge: Any, name: str, place: int) -> None:
-    register = getattr(torch.nn.Module, name)
+def _watch_module_hooks(bridge: Bridge, name: str, place: int) -> None:
+    register: Callable[..., RemovableHandle] = getattr(torch.nn.Module, name)
 
     @functools.wraps(register)
-    def register_hook(self: Any, hook: Any, *arguments: Any, **options: Any) -> Any:
+    def register_hook(self: torch.nn.Module, hook: Hook, *arguments: object, **options: object) -> RemovableHandle:
         if bridge.policy_state() != -1 and callable(hook):
             hook = _module_hook(bridge, hook, place)
         return register(self, hook, *arguments, **options)
@@ -126,9 +136,9 @@ def _watch_module_hooks(bridge: Any, name: str, place: int) -> None:
     setattr(torch.nn.Module, name, register_hook)
 
 
-def _tensor_hook(bridge: Any, hook: Any) -> Any:
+def _tensor_hook(bridge: Bridge, hook: Hook) -> Hook:
     @_like(hook)
-    def watched(gradient: Any) -> Any:
+    def watched(gradient: torch.Tensor) -> object:
         result = hook(gradient)
         if bridge.policy_state() > 0 and _changes_type(result, gradient):
             return _moved(bridge, result, gradient, _name(hook))
@@ -137,9 +147,9 @@ def _tensor_hook(bridge: Any, hook: Any) -> Any:
     return watched
 
 
-def _module_hook(bridge: Any, hook: Any, place: int) -> Any:
+def _module_hook(bridge: Bridge, hook: Hook, place: int) -> Hook:
     @_like(hook)
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: Any) -> object:
         result = hook(*arguments)
         if result is None or bridge.policy_state() <= 0:
             return result
@@ -157,35 +167,36 @@ def _module_hook(bridge: Any, hook: Any, place: int) -> Any:
     return watched
 
 
-def _like(hook: Any) -> Any:
+def _like(hook: Hook) -> Callable[[Hook], Hook]:
     """functools.wraps, for things that may lack a name."""
     return functools.wraps(hook, updated=())
 
 
-def _name(hook: Any) -> str:
+def _name(hook: Hook) -> str:
     name = getattr(hook, "__name__", type(hook).__name__)
     return "a hook" if name == "<lambda>" else name
 
 
-def _changes_type(result: Any, original: Any) -> bool:
+def _changes_type(result: object, original: object) -> TypeGuard[torch.Tensor]:
     """PyTorch compares device types here; from one CUDA device to another passes."""
-    tensors = isinstance(result, torch.Tensor) and isinstance(original, torch.Tensor)
-    return tensors and result.device.type != original.device.type
+    if not isinstance(result, torch.Tensor) or not isinstance(original, torch.Tensor):
+        return False
+    return result.device.type != original.device.type
 
 
-def _refused(gradient: Any, output: Any) -> bool:
+def _refused(gradient: object, output: object) -> bool:
     """Whether autograd refuses a gradient of this output; 0-dim ones it moves itself."""
     if not isinstance(gradient, torch.Tensor) or not isinstance(output, torch.Tensor):
         return False
     return gradient.device != output.device and gradient.dim() > 0
 
 
-def _moved(bridge: Any, gradient: Any, tensor: Any, op: str) -> Any:
+def _moved(bridge: Bridge, gradient: torch.Tensor, tensor: torch.Tensor, op: str) -> torch.Tensor:
     error = f"invalid gradient at index 0 - expected device {tensor.device} but got {gradient.device}"
     return _answer(bridge, gradient, tensor, str(tensor.device), op, error)
 
 
-def _assigned(bridge: Any, tensor: Any, gradient: Any) -> Any:
+def _assigned(bridge: Bridge, tensor: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """What to assign for `tensor.grad = gradient`."""
     if gradient.shape != tensor.shape or gradient.is_meta or tensor.is_meta:
         return gradient  # wrong in another way too: PyTorch's own words
@@ -193,12 +204,14 @@ def _assigned(bridge: Any, tensor: Any, gradient: Any) -> Any:
     return _answer(bridge, gradient, tensor, str(tensor.device), "grad", error)
 
 
-def _answer(bridge: Any, gradient: Any, tensor: Any, device: str, op: str, error: str) -> Any:
+def _answer(
+    bridge: Bridge, gradient: torch.Tensor, tensor: torch.Tensor | None, device: str, op: str, error: str
+) -> torch.Tensor:
     """The gradient where it belongs, or as it was where the program means to get the error."""
     operands = [(gradient, "gradient", True)]
     if tensor is not None:
         operands.append((tensor, "output" if op == "backward" else "tensor" if op == "grad" else "grad_output", False))
-    raw = {
+    raw: RawCase = {
         "kind": "gradient", "overload": op, "device": device, "error": error,
         "operands": [{"argument": argument, "position": number, "index": -1, "tensor": value, "odd": odd,
                       "rule": "same", "written": False} for number, (value, argument, odd) in enumerate(operands)],

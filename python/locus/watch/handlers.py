@@ -10,9 +10,13 @@ import ast
 import os
 import types
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from locus.program import places, source, values
+
+if TYPE_CHECKING:
+    from locus.program.shapes import Location
+
 
 RAISE = "raise"
 GO_ON = "go-on"
@@ -26,7 +30,7 @@ _MAX_CACHED = 4096
 
 
 class _Catcher(NamedTuple):
-    place: places.Location
+    place: Location
     around_loop: bool
     expects: bool
     """It is a test that wants the error, loop or no loop."""
@@ -47,7 +51,7 @@ _asked: type[BaseException] = RuntimeError
 
 def find_handler(
     frame: types.FrameType | None = None, error: type[BaseException] = RuntimeError
-) -> tuple[str, places.Location | None]:
+) -> tuple[str, Location | None]:
     """("raise", place of the handler) where the program means to catch the error of the call that `frame` is in;
     else ("go-on", the handler that would have got it, or None). Never raises.
     """
@@ -79,7 +83,7 @@ def _inside(frames: Iterator[types.FrameType]) -> Iterator[types.FrameType]:
         yield frame
 
 
-def _decide(frames: list[types.FrameType]) -> tuple[str, places.Location | None]:
+def _decide(frames: list[types.FrameType]) -> tuple[str, Location | None]:
     in_loop = False
     for frame in frames:
         found = _look(frame)
@@ -152,7 +156,7 @@ def _belongs(file: source.Source, node: ast.AST, scope: ast.AST) -> bool:
     return next((a for a in file.ancestors(node) if isinstance(a, source.Function)), file.tree) is scope
 
 
-def _handler_for(statement: ast.Try, frame: types.FrameType) -> ast.ExceptHandler | None:
+def _handler_for(statement: ast.Try | ast.TryStar, frame: types.FrameType) -> ast.ExceptHandler | None:
     """The first `except` that gets the error, unless it only passes it on."""
     for handler in statement.handlers:
         if handler.type is None or _matches(handler.type, frame):
@@ -197,8 +201,9 @@ def _name(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _place(file: source.Source, node: ast.AST, code: types.CodeType) -> places.Location:
+def _place(file: source.Source, node: ast.expr | ast.stmt | ast.ExceptHandler, code: types.CodeType) -> Location:
     end_line, end_column = node.end_lineno, node.end_col_offset
     if isinstance(node, ast.ExceptHandler):  # its first line, not its body
         end_line, end_column = node.lineno, len(file.line(node.lineno).encode("utf-8"))
-    return places.location(file.file, node.lineno, end_line, node.col_offset, end_column, places.function_name(code))
+    whole = end_line or node.lineno, node.col_offset, end_column or 0
+    return places.location(file.file, node.lineno, *whole, places.function_name(code))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ from locus import faults
 from locus.program import histories, moments, values
 from locus.watch import interruptions
 
+_Listener = Callable[..., None]
+
 _installed = False
-_after_moves: list[Any] = []
-_after_loads: list[Any] = []
+_after_moves: list[_Listener] = []
+_after_loads: list[_Listener] = []
 
 
 def install_hooks() -> None:
@@ -39,21 +42,21 @@ def install_hooks() -> None:
     _wrap(_BaseDataLoaderIter, "__next__", _note_batch)
 
 
-def on_move(listener: Any) -> None:
+def on_move(listener: _Listener) -> None:
     """Calls `listener(module, device)` after each move of a module."""
     _after_moves.append(listener)
 
 
-def on_load(listener: Any) -> None:
+def on_load(listener: _Listener) -> None:
     """Calls `listener(result, args, kwargs)` after each torch.load()."""
     _after_loads.append(listener)
 
 
-def _wrap(owner: Any, name: str, note: Any) -> None:
+def _wrap(owner: object, name: str, note: Callable[..., None]) -> None:
     original = getattr(owner, name)
 
     @functools.wraps(original)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         result = original(*args, **kwargs)
         try:
             note(name, result, args, kwargs)
@@ -65,15 +68,16 @@ def _wrap(owner: Any, name: str, note: Any) -> None:
     setattr(owner, name, wrapper)
 
 
-def _note_module_call(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    module = args[0]
+def _note_module_call(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    module: torch.nn.Module = args[0]
+    device: torch.device | None
     if name == "to":
         device = torch._C._nn._parse_to(*args[1:], **kwargs)[0]
     elif name == "cpu":
         device = torch.device("cpu")
     elif name == "to_empty":
-        device = kwargs.get("device", args[1] if len(args) > 1 else None)
-        device = None if device is None else torch.device(device)
+        given = kwargs.get("device", args[1] if len(args) > 1 else None)
+        device = None if given is None else torch.device(given)
     else:
         given = kwargs.get("device", args[1] if len(args) > 1 else None)
         device = torch.device("cuda") if given is None else torch.device(given)
@@ -86,21 +90,21 @@ def _note_module_call(name: str, result: Any, args: tuple[Any, ...], kwargs: dic
         listener(module, str(device))
 
 
-def _note_module(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_module(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     moments.note_construction(args[0])
 
 
-def _note_optimizer(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_optimizer(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     moments.note_optimizer(args[0])
 
 
-def _note_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_step(optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     count = getattr(histories.bridge(), "count_step", None)
     if count is not None:
         count()
 
 
-def _note_load(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_load(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     mark = getattr(histories.bridge(), "mark_loaded", None)
     if mark is not None:
         path = args[0] if args else kwargs.get("f", "")
@@ -109,7 +113,7 @@ def _note_load(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, 
         listener(result, args, kwargs)
 
 
-def _note_batch(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_batch(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     mark = getattr(histories.bridge(), "mark_received", None)
     if mark is not None:
         tensors = tensors_in(result)
@@ -117,10 +121,10 @@ def _note_batch(name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str,
         moments.note_batch(args[0] if args else None, tuple(tensor.device for tensor in tensors))
 
 
-def tensors_in(value: Any, limit: int = 20_000) -> list[torch.Tensor]:
+def tensors_in(value: object, limit: int = 20_000) -> list[torch.Tensor]:
     """The tensors in nested containers, modules and objects; `limit` bounds the things looked at."""
     found: list[torch.Tensor] = []
-    stack, seen = [value], set()
+    stack, seen = [value], set[int]()
     while stack and len(seen) < limit:
         item = stack.pop()
         if values.is_tensor(item):

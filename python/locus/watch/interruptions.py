@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import signal
 import types
-from typing import Any
 
 from locus.program import places
 
@@ -47,7 +46,7 @@ def _frames(error: BaseException) -> list[types.FrameType]:
     return found
 
 
-def _code_of(handler: Any) -> types.CodeType | None:
+def _code_of(handler: object) -> types.CodeType | None:
     """The code that runs when a handler is called; None for what is not written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func

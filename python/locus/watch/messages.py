@@ -8,7 +8,11 @@ looks for a tensor that is where the sentence says. Of one that nobody caught it
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from locus.program import shapes
+    from locus.program.shapes import Culprit, Fix, Location
 
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu)(?::\d+)?"
 
@@ -16,7 +20,7 @@ _DEVICE = r"(?:cuda|cpu|meta|mps|xpu)(?::\d+)?"
 class Finding:
     """What Locus has to say about an exception. `str()` of it is the text; `data` is as in the JSON report."""
 
-    def __init__(self, data: dict[str, Any], text: str):
+    def __init__(self, data: shapes.Finding, text: str):
         self.data, self.text = data, text
 
     @property
@@ -35,17 +39,17 @@ class Finding:
         return str(self.data["message"])
 
     @property
-    def cause(self) -> dict[str, Any]:
+    def cause(self) -> Location:
         """The line to edit: file and line."""
-        return dict(self.data["cause"])
+        return self.data["cause"].copy()
 
     @property
-    def culprit(self) -> dict[str, Any]:
+    def culprit(self) -> Culprit:
         """The tensor: name, kind, device, expected_device."""
-        return dict(self.data["culprit"])
+        return self.data["culprit"].copy()
 
     @property
-    def fixes(self) -> list[dict[str, Any]]:
+    def fixes(self) -> list[Fix]:
         """The edits."""
         return list(self.data["fixes"])
 

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
 
 _installed = False
 
@@ -27,7 +32,7 @@ def need_devices(asked: str) -> None:
         )
 
 
-def start() -> Any:
+def start() -> Bridge:
     """Makes this process's own devices the ones that are watched; the bridge."""
     bridge = load_bridge()
     bridge.set_library_folders(library_folders())
@@ -37,7 +42,7 @@ def start() -> Any:
     return bridge
 
 
-def _watch_waits(bridge: Any) -> None:
+def _watch_waits(bridge: Bridge) -> None:
     global _installed
     if _installed:
         return
@@ -53,7 +58,7 @@ _LATE_COPIES = 3  # of each line
 _CYCLES = 4_000_000  # of the card: some two milliseconds
 
 
-def _follow_copies(bridge: Any) -> None:
+def _follow_copies(bridge: Bridge) -> None:
     """Copies to the host that nobody waits for: the card tells whether one is done when the host reads it. A small one
     nearly always is, by luck, so the first ones of each line are held up."""
     import torch
@@ -80,11 +85,11 @@ def _index(given: tuple[Any, ...], named: dict[str, Any]) -> int:
     return torch.cuda.current_device() if index is None else index
 
 
-def _wrap(bridge: Any, owner: Any, name: str, what: str, device_of: Any) -> None:
+def _wrap(bridge: Bridge, owner: object, name: str, what: str, device_of: Callable[..., int]) -> None:
     original = getattr(owner, name)
 
     @functools.wraps(original)
-    def wait(*given: Any, **named: Any) -> Any:
+    def wait(*given: object, **named: object) -> object:
         began = time.perf_counter()
         result = original(*given, **named)
         try:

@@ -10,13 +10,17 @@ import json
 import re
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from locus._load import load_bridge
 from locus.blame import findings, module_sources
 from locus.blame.seen import Facts
 from locus.program import expressions, places, source, values
-from locus.program.places import Location
+from locus.program.shapes import Location
+
+if TYPE_CHECKING:
+    from locus.vocabulary import Kind
+
 
 Frames = list[types.FrameType]
 _DDP = "DistributedDataParallel"
@@ -71,6 +75,7 @@ def _collective(message: str, frames: Frames, use: Location) -> Facts | None:
         tensor = next((t for t in flat if values.is_tensor(t) and t.device.type == "cpu"), None)
         if tensor is None:
             continue
+        what: Kind
         if values.is_module(module):
             op, what = _DDP, "parameter"
             name = next(each.name for each in findings.named(module) if each.tensor is tensor)

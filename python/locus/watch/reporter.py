@@ -11,7 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 from locus import faults
 from locus._load import load_bridge
@@ -19,13 +19,22 @@ from locus.after_import import after_import
 from locus.errors import PlacementWarning
 from locus.program import places, source
 
+if TYPE_CHECKING:
+    import types
+
+    from locus._bridge import Bridge
+    from locus.program import shapes
+    from locus.program.raw_shapes import RawCase
+    from locus.program.shapes import Case, Location
+
+
 RAISE, COLLECT, WARN, MOVE = range(4)
 """The policies by the bridge's numbers."""
 
 CLOSED = -1
 """The state of a thread that nobody watches: operators raise as PyTorch's own do."""
 
-at_finding: Any = None
+at_finding: Callable[[list[types.FrameType]], None] | None = None
 """Called with the program's own frames at each finding, where somebody wants to look around then."""
 
 at_change: Callable[[], None] | None = None
@@ -36,12 +45,17 @@ _ERRORS = {"numpy": TypeError, "from_dlpack": BufferError}
 
 _MAX_WARNED = 20_000
 
+
+class _WorkItem(Protocol):
+    _locus_policy: int
+
+
 _installed = False
 _threads_watched = False
 _warned: set[str] = set()
 
 
-def install() -> Any:
+def install() -> Bridge:
     """The bridge, ready to report; the devices must be simulated already."""
     global _installed
     bridge = load_bridge()
@@ -59,7 +73,9 @@ def install() -> Any:
     return bridge
 
 
-def report(raw: dict[str, Any], frame: Any = None, thread: int = 0) -> tuple[bool, str, Any]:
+def report(
+    raw: RawCase, frame: types.FrameType | None = None, thread: int = 0
+) -> tuple[bool, str, Callable[[], None] | None]:
     """Called by the bridge for each distinct mistake, on a thread of Locus's own while the program's waits:
     (the program wants the error, where the operands belong, what to call on the program's own thread or None).
 
@@ -70,7 +86,7 @@ def report(raw: dict[str, Any], frame: Any = None, thread: int = 0) -> tuple[boo
     # Where the program is being traced, what is read here is no part of its graph.
     tracing = torch._C._get_tracing_state()
     if tracing is not None:
-        torch._C._set_tracing_state(None)
+        torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
     try:
         # Nor does a tensor of a class of the program's own get a say in how it is looked at.
         with (
@@ -82,10 +98,10 @@ def report(raw: dict[str, Any], frame: Any = None, thread: int = 0) -> tuple[boo
             return _report(raw, frame)
     finally:
         if tracing is not None:
-            torch._C._set_tracing_state(tracing)
+            torch._C._set_tracing_state(tracing)  # type: ignore[attr-defined]
 
 
-def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
+def _report(raw: RawCase, frame: types.FrameType | None) -> tuple[bool, str, Callable[[], None] | None]:
     from locus.blame import facts
     from locus.watch import handlers
 
@@ -126,26 +142,27 @@ def _report(raw: dict[str, Any], frame: Any) -> tuple[bool, str, Any]:
     return False, device, functools.partial(_warn_all, told, case["use"]) if told else None
 
 
-def _poor_case(raw: dict[str, Any]) -> dict[str, Any]:
+def _poor_case(raw: RawCase) -> Case:
     """What the bridge itself knows of a mistake, for when all else has failed: a finding that says little is true."""
     file, line, function = "", 0, ""
     found = load_bridge().site_location(raw.get("site", 0))
     if found:
         file, line, function = found[0], found[1], found[5]
-    use = {**places.unknown_location(), "file": file, "line": line, "end_line": line, "function": function}
+    use: Location = {**places.unknown_location(), "file": file, "line": line, "end_line": line, "function": function}
     overload = str(raw.get("overload", ""))
+    operands = [{"argument": str(operand.get("argument", "")), "odd": bool(operand.get("odd")), "rule": "same",
+                 "device": str(getattr(operand.get("tensor"), "device", "")), "name": "", "kind": "temporary"}
+                for operand in raw.get("operands", [])]  # fmt: skip
     return {
         "kind": raw.get("kind", "operator"), "op": overload.partition("::")[2].partition(".")[0] or overload,
         "overload": overload, "error": str(raw.get("error", "")), "use": use, "library": None, "stack": [use],
         "in_backward": False, "forward": None, "step": int(raw.get("step", 0)), "caught_by": None,
         "device": str(raw.get("device", "")),
-        "operands": [{"argument": str(operand.get("argument", "")), "odd": bool(operand.get("odd")), "rule": "same",
-                      "device": str(getattr(operand.get("tensor"), "device", "")), "name": "", "kind": "temporary"}
-                     for operand in raw.get("operands", [])],
+        "operands": cast("list[shapes.Operand]", operands),
     }  # fmt: skip
 
 
-def add_case(case: dict[str, Any]) -> str:
+def add_case(case: Case) -> str:
     """Keeps the findings of a case that Python itself has seen; the device where its operands belong."""
     device, _ = load_bridge().add_case(json.dumps(case))
     note_change()
@@ -163,12 +180,12 @@ def forget_warnings() -> None:
     _warned.clear()
 
 
-def _warn_all(told: list[tuple[str, str]], use: dict[str, Any]) -> None:
+def _warn_all(told: list[tuple[str, str]], use: Location) -> None:
     for cause, text in told:
         _warn(cause, text, use)
 
 
-def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
+def _warn(cause: str, text: str, use: Location) -> None:
     """Once a cause, at the line where PyTorch would have raised; the program's own filters decide what becomes of it.
 
     A warning that a filter makes an exception of is raised again the next time.
@@ -180,14 +197,15 @@ def _warn(cause: str, text: str, use: dict[str, Any]) -> None:
         _warned.add(cause)
 
 
-def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None:
+def _note_source(bridge: Bridge, raw: RawCase, case: Case) -> None:
     """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
     from locus.program import histories, moments
 
     for operand, facts in zip(raw["operands"], case["operands"]):
-        if operand.get("tensor") is None:
+        tensor = operand.get("tensor")
+        if tensor is None:
             continue
-        for step in bridge.origin_chain(operand["tensor"]):
+        for step in bridge.origin_chain(tensor):
             if step["placement"] == "derived" or not step["site"]:
                 continue
             if histories.is_received(step) and not moments.batches_vary():
@@ -198,7 +216,7 @@ def _note_source(bridge: Any, raw: dict[str, Any], case: dict[str, Any]) -> None
                 break
 
 
-def watch_threads(bridge: Any) -> None:
+def watch_threads(bridge: Bridge) -> None:
     """A Python thread has the policy of the one that started it; the work of a pool that of the one that handed it in.
 
     The door is each thread's own: without this, what runs in a thread would pass unseen. Once a process.
@@ -207,11 +225,11 @@ def watch_threads(bridge: Any) -> None:
     if _threads_watched:
         return
     _threads_watched = True
-    start, bootstrap = threading.Thread.start, threading.Thread._bootstrap_inner
+    start, bootstrap = threading.Thread.start, threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     @functools.wraps(start)
     def start_with_policy(self: threading.Thread) -> None:
-        self._locus_policy = bridge.policy_state()
+        self._locus_policy = bridge.policy_state()  # type: ignore[attr-defined]
         start(self)
 
     @functools.wraps(bootstrap)
@@ -219,13 +237,14 @@ def watch_threads(bridge: Any) -> None:
         bridge.set_policy_state(self.__dict__.pop("_locus_policy", CLOSED))
         bootstrap(self)
 
-    threading.Thread.start, threading.Thread._bootstrap_inner = start_with_policy, bootstrap_with_policy
+    threading.Thread.start = start_with_policy
+    threading.Thread._bootstrap_inner = bootstrap_with_policy  # type: ignore[attr-defined]
     _watch_bare_threads(bridge)
     after_import("torch.distributed.rpc.internal", functools.partial(_watch_remote_calls, bridge))
     after_import("concurrent.futures.thread", functools.partial(_watch_pools, bridge))
 
 
-def _watch_pools(bridge: Any, pools: Any) -> None:
+def _watch_pools(bridge: Bridge, pools: types.ModuleType) -> None:
     """What is handed to a pool runs under the policy of who handed it in."""
     item = getattr(pools, "_WorkItem", None)
     if item is None:
@@ -233,12 +252,12 @@ def _watch_pools(bridge: Any, pools: Any) -> None:
     make, run = item.__init__, item.run
 
     @functools.wraps(make)
-    def make_with_policy(self: Any, *arguments: Any, **options: Any) -> None:
+    def make_with_policy(self: _WorkItem, *arguments: object, **options: object) -> None:
         make(self, *arguments, **options)
         self._locus_policy = bridge.policy_state()
 
     @functools.wraps(run)
-    def run_with_policy(self: Any, *arguments: Any, **options: Any) -> Any:
+    def run_with_policy(self: _WorkItem, *arguments: object, **options: object) -> object:
         before = bridge.set_policy_state(getattr(self, "_locus_policy", CLOSED))
         try:
             return run(self, *arguments, **options)
@@ -248,24 +267,24 @@ def _watch_pools(bridge: Any, pools: Any) -> None:
     item.__init__, item.run = make_with_policy, run_with_policy
 
 
-def _watch_bare_threads(bridge: Any) -> None:
+def _watch_bare_threads(bridge: Bridge) -> None:
     """Those that a program starts below the module threading."""
-    start = _thread.start_new_thread
+    start: Callable[..., int] = _thread.start_new_thread
 
     @functools.wraps(start)
-    def start_new_thread(function: Any, *rest: Any) -> Any:
+    def start_new_thread(function: Callable[..., object], *rest: object) -> int:
         return start(bridge.PolicyCall(function, bridge.policy_state()) if callable(function) else function, *rest)
 
     _thread.start_new_thread = _thread.start_new = start_new_thread
 
 
-def _watch_remote_calls(bridge: Any, internal: Any) -> None:
+def _watch_remote_calls(bridge: Bridge, internal: types.ModuleType) -> None:
     """What another process asks for by torch.distributed.rpc runs in a thread of PyTorch's."""
     run = internal._run_function
 
     @functools.wraps(run)
-    def run_seen(function: Any) -> Any:
+    def run_seen(function: object) -> object:
         bridge.see_thread()
         return run(function)
 
-    internal._run_function = run_seen
+    internal._run_function = run_seen  # type: ignore[attr-defined]

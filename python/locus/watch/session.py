@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from locus._bridge import Report
+    from locus._bridge import Bridge, Report
 
 Result = TypeVar("Result")
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 class Session(Protocol):
     """The check that is under way in this process."""
 
-    bridge: Any
+    bridge: Bridge
 
     def safely(self, where: str, step: Callable[..., Result], *arguments: object) -> Result | None:
         """Does a step of the check; a fault in it is noted, and the program goes on."""

@@ -16,21 +16,28 @@ import itertools
 import os
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from locus import faults
 from locus.after_import import after_import
 from locus.watch import reporter
 
-_session: Any = None
+if TYPE_CHECKING:
+    import types
+
+    from locus.watch.session import Session
+    from locus.watch.unruled import About
+
+
+_session: Session = None  # type: ignore[assignment]  # until install()
 _kept: set[tuple[str, int]] = set()
 """The lines whose findings were made here: another error of theirs is the same once more."""
-_unasked: dict[int, Any] = {}
+_unasked: dict[int, About] = {}
 """What there is to say about the errors of futures that nobody has asked yet, by the future's number."""
 _busy = threading.local()
 
 
-def install(session: Any) -> None:
+def install(session: Session) -> None:
     """Listens from here on, for this check. The hooks are put in place once a process."""
     global _session
     is_first, _session = _session is None, session
@@ -79,7 +86,7 @@ def forget() -> None:
     _kept.clear()
 
 
-def _about(error: BaseException) -> Any:
+def _about(error: BaseException) -> About | None:
     from locus.watch import unruled
 
     told = [str(one).partition("\n")[0] for one in unruled.chain(error)]
@@ -88,13 +95,13 @@ def _about(error: BaseException) -> Any:
     return unruled.about(error)
 
 
-def _keep(found: Any) -> None:
+def _keep(found: About) -> None:
     if found.line not in _kept and _is_known(*found.line):
         return  # a rule was broken there, its finding is kept, and the error came all the same
     _kept.add(found.line)
     step = _session.bridge.steps()
     if found.is_case:
-        reporter.add_case({**found.data, "step": step})
+        reporter.add_case({**found.data, "step": step})  # type: ignore[typeddict-item]  # by is_case
     else:
         _session.add_finding({**found.data, "first_step": step})
 
@@ -141,16 +148,16 @@ def _watch_threads() -> None:
         return
 
     @functools.wraps(make)
-    def make_heard() -> Any:
+    def make_heard() -> object:
         invoke = make()
 
-        def heard(*arguments: Any) -> Any:
+        def heard(*arguments: object) -> object:
             note(sys.exc_info()[1])
             return invoke(*arguments)
 
         return heard
 
-    threading._make_invoke_excepthook = make_heard
+    threading._make_invoke_excepthook = make_heard  # type: ignore[attr-defined]
 
 
 class _Kept:
@@ -159,7 +166,7 @@ class _Kept:
     def __init__(self, name: str, file: str):
         self._name, self._file = name, file
 
-    def __get__(self, future: Any, owner: Any = None) -> Any:
+    def __get__(self, future: object, owner: object = None) -> object:
         if future is None:
             return self
         try:
@@ -171,7 +178,7 @@ class _Kept:
             _unasked.pop(number, None)
         return value
 
-    def __set__(self, future: Any, value: Any) -> None:
+    def __set__(self, future: object, value: object) -> None:
         future.__dict__[self._name] = value
         if isinstance(value, BaseException) and _session is not None:
             try:
@@ -182,7 +189,7 @@ class _Kept:
             except Exception as fault:
                 _fault(fault)
 
-    def _is_asked(self, frame: Any) -> bool:
+    def _is_asked(self, frame: types.FrameType | None) -> bool:
         """Whether the program gets to see the error: not where the library looks at it for its own sake."""
         while frame is not None and frame.f_code.co_filename == self._file:
             if frame.f_code.co_name in ("wait", "__repr__"):
@@ -195,19 +202,19 @@ _NUMBER = "_locus_number"
 _numbers = itertools.count()
 
 
-def _watch_futures(_base: Any) -> None:
-    _base.Future._exception = _Kept("_exception", _base.__file__)
+def _watch_futures(_base: types.ModuleType) -> None:
+    _base.Future._exception = _Kept("_exception", _base.__file__ or "")
 
 
-def _watch_pools(pool: Any) -> None:
-    pool.ApplyResult._value = _Kept("_value", pool.__file__)
+def _watch_pools(pool: types.ModuleType) -> None:
+    pool.ApplyResult._value = _Kept("_value", pool.__file__ or "")
 
 
-def _watch_tasks(base_events: Any) -> None:
+def _watch_tasks(base_events: types.ModuleType) -> None:
     original = base_events.BaseEventLoop.call_exception_handler
 
     @functools.wraps(original)
-    def call_exception_handler(self: Any, context: dict[str, Any]) -> Any:
+    def call_exception_handler(self: object, context: dict[str, Any]) -> object:
         note(context.get("exception"))
         return original(self, context)
 
@@ -221,8 +228,8 @@ class _Anchor:
 _anchor = _Anchor()
 
 
-def _watch_processes(util: Any) -> None:
-    def listen(_: Any = None) -> None:
+def _watch_processes(util: types.ModuleType) -> None:
+    def listen(_: object = None) -> None:
         util.Finalize(None, _process_ends, exitpriority=100)
 
     util.register_after_fork(_anchor, listen)  # a new process begins by dropping all finalizers

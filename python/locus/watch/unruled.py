@@ -11,12 +11,21 @@ import ast
 import contextlib
 import os
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from locus import faults
 from locus.blame import findings
 from locus.program import places, source, values
 from locus.watch import error_chain, handlers, messages
+
+if TYPE_CHECKING:
+    import types
+
+    import torch
+
+    from locus.program import shapes
+    from locus.program.shapes import Case, FoundOperand, Location
+
 
 _MOST_OPERANDS = 12
 _MOST_WORDS = 300
@@ -29,12 +38,12 @@ class About(NamedTuple):
     """A finding, or a case that the engine makes findings of. Holds nothing of the program."""
 
     is_case: bool
-    data: dict[str, Any]
+    data: shapes.Finding | Case
 
     @property
     def line(self) -> tuple[str, int]:
         """The line of the program where the error came from."""
-        use = self.data["use"] if self.is_case else self.data["uses"][0]
+        use = self.data["use"] if self.is_case else self.data["uses"][0]  # type: ignore[typeddict-item]  # by is_case
         return use["file"], use["line"]
 
 
@@ -73,7 +82,7 @@ def _is_done_with(first: BaseException, then: BaseException) -> bool:
     if caught is None or innermost is None or innermost.tb_frame is caught.tb_frame:
         return False  # raised in the handler itself: the same trouble in other words
     at = explaining.FrameAt(caught.tb_frame, caught.tb_lasti, caught.tb_lineno)
-    return handlers.catches(at, type(first))
+    return handlers.catches(cast("types.FrameType", at), type(first))
 
 
 def _words(error: BaseException) -> str:
@@ -114,14 +123,14 @@ def _is_placed(known: About) -> bool:
     return bool(known.line[1])
 
 
-def _plain(said: messages.Said, text: str, frames: list[Any], is_told: bool) -> About:
+def _plain(said: messages.Said, text: str, frames: list[types.FrameType], is_told: bool) -> About:
     """What was said, where, and which tensors the call had."""
     from locus.watch import explaining, forked
 
     users = places.user_frames(frames)
     use = places.frame_location(users[0]) if users else places.unknown_location()
     library = places.frame_location(frames[0]) if frames and users and frames[0] is not users[0] else None
-    operands: list[dict[str, Any]] = []
+    operands: list[FoundOperand] = []
     op = ""
     if is_told:
         told, inside = forked.innermost(text)
@@ -143,7 +152,7 @@ def _plain(said: messages.Said, text: str, frames: list[Any], is_told: bool) -> 
     return About(False, found)
 
 
-def _why(inside: dict[str, Any], operands: list[dict[str, Any]]) -> str:
+def _why(inside: Location, operands: list[FoundOperand]) -> str:
     who = _who(inside["file"])
     why = f"{who} refused the call in words of its own, and nothing in the program catches the error"
     places_of = [f"`{one['name']}` is on {one['device']}" for one in operands if one["name"]]
@@ -162,7 +171,7 @@ def _who(file: str) -> str:
     return inside[0].removesuffix(".py") if inside else "a library"
 
 
-def _operands(frame: Any) -> list[dict[str, Any]]:
+def _operands(frame: types.FrameType) -> list[FoundOperand]:
     """The tensors that the program's line hands to the call, as far as its text tells them."""
     from locus.program import expressions
 
@@ -170,7 +179,7 @@ def _operands(frame: Any) -> list[dict[str, Any]]:
     node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
     if file is None or node is None or isinstance(file.statement(node), ast.Raise):
         return []
-    listed: dict[int, dict[str, Any]] = {}
+    listed: dict[int, FoundOperand] = {}
     for part in expressions.parts(node):
         value = values.evaluate(part, frame)
         for name, tensor in _tensors(file.flat(part), value):
@@ -180,7 +189,7 @@ def _operands(frame: Any) -> list[dict[str, Any]]:
     return list(listed.values())
 
 
-def _tensors(name: str, value: Any) -> list[tuple[str, Any]]:
+def _tensors(name: str, value: Any) -> list[tuple[str, torch.Tensor]]:
     """The tensors in a value of the program, and what the program would call them."""
     if values.is_tensor(value):
         return [(name, value)]
