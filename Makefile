@@ -27,7 +27,7 @@ test-all:        ## `make test`, then other PyTorch versions and builds (long; s
 	@tools/stages.sh test-all
 bench:           ## build, then the benchmarks
 	@tools/stages.sh bench
-lint:            ## clang-format, clang-tidy and ruff; changes nothing
+lint:            ## clang-format, clang-tidy, ruff and mypy; changes nothing
 	@tools/stages.sh lint
 lint-bridge:     ## clang-tidy over the bridge, with PyTorch's headers (long)
 	@tools/stages.sh lint-bridge

@@ -25,6 +25,13 @@ clang_tidy() {
   printf '%s\0' "${tidy[@]}" | xargs -0 -n 1 -P "$jobs" "$bin/clang-tidy" -p build/release --quiet --warnings-as-errors='*'
 }
 
+# Needs the types of torch and pytest: those of the environment that Locus is built in, where the tools have their own.
+mypy() {
+  local python=$bin/python
+  "$python" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' || python=.venv/bin/python
+  "$bin/mypy" --python-executable "$python" --no-error-summary
+}
+
 # The bridge is built in batches of files; clang-tidy wants one at a time, with the batches' flags.
 bridge_commands() {
   local built
@@ -62,5 +69,6 @@ fi
 step clang-format clang_format --dry-run --Werror
 step "ruff check" "$bin/ruff" check --quiet .
 step "ruff format" "$bin/ruff" format --quiet --check .
+step mypy mypy
 step clang-tidy clang_tidy
 [ -z "$failed" ]

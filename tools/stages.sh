@@ -340,9 +340,9 @@ case ${1:-} in
     ;;
   lint)
     lock
-    stage_count=4
+    stage_count=6
     packages
-    stage "Python environment" "$(python_key)" stage_venv
+    python_environment
     stage "Lint tools" "$(hash_of requirements/lint.txt)" stage_lint_tools
     stage "C++, configured" - stage_cpp_configured
     unlock
