@@ -137,7 +137,7 @@ def of_unpacked(history: list[Step], device: str, users: list[types.FrameType]) 
     if history:
         return None  # PyTorch calls the hooks inside the operator, where nothing is noted
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
-    found: list[tuple[source.Source, ast.expr, ast.expr]] = []
+    found: list[tuple[source.Source, ast.AST | None, ast.AST | None]] = []
     for file in [each for each in files.values() if each is not None]:
         for call in file.find(file.tree, ("call", "saved_tensors_hooks")):
             if len(call.args) == 2:
@@ -153,13 +153,13 @@ def of_unpacked(history: list[Step], device: str, users: list[types.FrameType]) 
     return Cause(location_of(file, given[-1]), edit)
 
 
-def _returned(function: ast.AST) -> list[ast.expr]:
+def _returned(function: ast.AST | None) -> list[ast.expr]:
     if isinstance(function, ast.Lambda):
         return [function.body]
     return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
-def _packed_device(pack: ast.AST, unpack: ast.AST) -> str:
+def _packed_device(pack: ast.AST | None, unpack: ast.AST | None) -> str:
     """`where` of `where, tensor = packed`, where the first hook gave `tensor.device, tensor.cpu()`."""
     packed = _returned(pack)[-1:] if pack is not None else []
     parts = packed[0].elts if packed and isinstance(packed[0], ast.Tuple) else []

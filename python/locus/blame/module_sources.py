@@ -16,7 +16,8 @@ from locus.program.shapes import Location
 if TYPE_CHECKING:
     import torch
 
-Fix = dict[str, object]
+    from locus.program.shapes import Edit
+
 _WAYS_OUT = (ast.Return, ast.Continue, ast.Break)
 
 
@@ -171,7 +172,7 @@ def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def with_argument(place: Location | None, argument: str) -> Fix | None:
+def with_argument(place: Location | None, argument: str) -> Edit | None:
     """The edit that gives the call at a place one more keyword argument, or another value of it."""
     try:
         file = source.load(place["file"]) if place else None
@@ -202,7 +203,7 @@ def _fits(place: Location, file: source.Source, node: ast.Call) -> bool:
     return place["column"] in (column, 0) or place["column"] == column
 
 
-def made_on_device(tensor: torch.Tensor, device: str) -> Fix | None:
+def made_on_device(tensor: torch.Tensor, device: str) -> Edit | None:
     """The edit that makes a tensor on the rank's device in the first place."""
     from locus.blame import givers
     from locus.fixing import device_text, rewriting

@@ -8,11 +8,11 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Literal
 
-from locus.blame.module_sources import Branch, Fix
+from locus.blame.module_sources import Branch
 from locus.program.shapes import Location
 
 if TYPE_CHECKING:
-    from locus.program.shapes import FoundOperand
+    from locus.program.shapes import Edit, FoundOperand
 
 
 Seen = Literal[
@@ -31,7 +31,7 @@ class Facts:
     cause: Location | None = None
     op: str = ""
     operands: list[FoundOperand] = dataclasses.field(default_factory=list)
-    fixes: list[Fix] = dataclasses.field(default_factory=list)
+    fixes: list[Edit] = dataclasses.field(default_factory=list)
     ranks: list[int] = dataclasses.field(default_factory=list)
     subject: str = ""
     wrapper: str = ""

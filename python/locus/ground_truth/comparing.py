@@ -73,7 +73,7 @@ class Comparison:
 
     def _counts(self) -> list[str]:
         columns = ("cases", "matched", "equal", "different", "same words")
-        rows = [("", *columns)]
+        rows: list[tuple[str, ...]] = [("", *columns)]
         total = self._by_kind.items() if len(self._by_kind) == 1 else [*self._by_kind.items(), ("all", self.count)]
         for kind, count in total:
             cells = [f"{count[column]:,}" for column in columns]

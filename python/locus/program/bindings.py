@@ -240,7 +240,7 @@ def class_trees(value: object) -> Iterator[tuple[source.Source, ast.ClassDef]]:
         module = sys.modules.get(cls.__module__)
         file = source.load(code.co_filename if code is not None else getattr(module, "__file__", None) or "")
         tree = file.class_named(cls.__qualname__) if file else None
-        if tree is not None:
+        if file is not None and tree is not None:
             yield file, tree
 
 

@@ -29,7 +29,7 @@ _PLAIN_STEP = 0.4  # a plain attribute comes after what the module knows of
 _OWNED: set[Kind] = {"parameter", "buffer", "loss-weight", "optimizer-state", "gradient"}
 _ATTACHED: set[Kind] = {"plain-attribute", "plain-container", "function-context"}
 _TABLES: dict[str, Kind] = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "variable"}
-_SEQUENCES: tuple[type, ...] = (list, tuple, collections.deque, set, frozenset)
+_SEQUENCES: tuple[Any, ...] = (list, tuple, collections.deque, set, frozenset)
 _LOSS = torch.nn.modules.loss._Loss
 _order = itertools.count()
 _CONTAINERS = ((dict, "dict"), (tuple, "tuple"), (list, "list"), (set, "set"), (collections.deque, "deque"))
@@ -351,7 +351,7 @@ def is_optimizer(value: object) -> TypeGuard[torch.optim.Optimizer]:
 def gradient_of(value: object) -> torch.Tensor | None:
     """The gradient of a leaf; None where there is none, or where it can't be asked."""
     try:
-        return value.grad if value.is_leaf else None  # type: ignore[attr-defined, no-any-return]  # else caught
+        return value.grad if value.is_leaf else None  # type: ignore[attr-defined]  # else caught
     except Exception:  # a generator, or a tensor that is not made yet
         return None
 

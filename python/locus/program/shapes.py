@@ -256,7 +256,7 @@ Model = TypedDict("Model", {"name": str, "class": str, "rows": list[ModelRow], "
 """A model, and where its parts are."""
 
 
-class ProgramRow(TypedDict):
+class ProgramRow(TypedDict, total=False):
     """How the program ran."""
 
     script: str
@@ -275,8 +275,8 @@ class ProgramRow(TypedDict):
     locus: str
 
 
-class Report(TypedDict):
-    """A report, as its JSON has it."""
+class Report(TypedDict, total=False):
+    """A report, as its JSON has it; before anything ran, less."""
 
     version: int
     findings: list[Finding]

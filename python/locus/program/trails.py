@@ -276,7 +276,7 @@ class Trail:
                 self.links[bound] = self.links[bound]._replace(lost=True)
 
     def _resolve_stores(
-        self, file: source.Source, method: object, attribute: str, owner: object, depth: int, part: int | str | None
+        self, file: source.Source, method: ast.AST, attribute: str, owner: object, depth: int, part: int | str | None
     ) -> None:
         me = bindings.self_name(method)
         self._resolve_puts(file, method, f"{me}.{attribute}", Context(file, method, None, 1, me=owner), depth, part)

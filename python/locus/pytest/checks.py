@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -33,7 +33,7 @@ POLICIES = ("collect", "raise", "warn", "move")
 
 _WIDTH = 100
 _pending = pytest.StashKey[str]()
-_found = pytest.StashKey[list]()
+_found = pytest.StashKey["list[shapes.Finding]"]()
 _refused = pytest.StashKey[str]()
 
 Value = TypeVar("Value")
@@ -118,7 +118,8 @@ class Checks:
     def read(self) -> shapes.Report:
         if self.session is None:
             return {"findings": [], "transfers": [], "syncs": [], "memory": {}, "program": {"ops": 0, "steps": 0}}
-        return json.loads(self.session.json(finished=False))
+        report: shapes.Report = json.loads(self.session.json(finished=False))
+        return report
 
     def words(self) -> str:
         if self.session is None:
@@ -153,7 +154,7 @@ class Checks:
     # --- Test by test ---
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, object]:
         """A mistake at the top of a test file belongs to that file."""
         report = yield
         text = self._take(None)
@@ -230,9 +231,7 @@ class Checks:
         return result
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, object, object]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, object]:
         """The findings travel with the report, from xdist's workers too."""
         report = yield
         report.locus_findings = item.stash.get(_found, []) if call.when == "teardown" else []
@@ -316,7 +315,7 @@ class Checks:
         if not children.is_child():
             self._take_late()
         if self.is_worker:
-            session.config.workeroutput["locus_late"] = self.late
+            session.config.workeroutput["locus_late"] = self.late  # type: ignore[attr-defined]  # xdist's
         elif self.late and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self.report_path or self.is_worker:

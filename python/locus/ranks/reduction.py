@@ -9,7 +9,7 @@ import functools
 import json
 import re
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -23,6 +23,10 @@ from locus.program import identity
 from locus.program.shapes import Location
 from locus.ranks import devices, seen
 from locus.watch.session import Session
+
+if TYPE_CHECKING:
+    from locus.program.shapes import Edit
+
 
 _TWICE = "Expected to mark a variable ready only once"
 _POSITIONAL = ("device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb")
@@ -43,7 +47,7 @@ class _Lacking:
     names: list[str]
     is_unused: bool
     branch: Branch | None
-    fix: module_sources.Fix | None
+    fix: Edit | None
 
     def as_json(self) -> dict[str, object]:
         return {
