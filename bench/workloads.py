@@ -212,7 +212,7 @@ def add_mixed(device: str) -> Run:
 
 
 def tiny_steps(device: str) -> Run:
-    """A handful of small operators with a backward pass, a transfer and a synchronisation: for memory that grows."""
+    """A handful of small operators with a backward pass, a transfer and a synchronization: for memory that grows."""
     weight = torch.ones(8).to(device).requires_grad_()
     batch = torch.ones(8)
 

@@ -1,6 +1,6 @@
 """Fits the weights of blame (locus/engine/blame/weights.def) to programs whose mistakes are known.
 
-    python tests/check/score.py --no-mends --examples build/examples.json   # runs them and keeps every candidate
+    python tests/check/score.py --no-fixes --examples build/examples.json   # runs them and keeps every candidate
     python tools/fit_blame.py build/examples.json [--write]
 
 For each finding a candidate is chosen with a probability that grows with its score; the weights are those that make the

@@ -24,7 +24,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The fenced blocks of a source file: the wrong program, then one for each way to mend it.
+/// The fenced blocks of a source file: the wrong program, then one for each way to fix it.
 std::vector<std::string> programs_of(const fs::path& path) {
   constexpr std::string_view kOpen = "```python\n", kClose = "\n```\n";
   const std::string text = read(path);
@@ -49,9 +49,9 @@ std::string page(const CodeInfo& code, const fs::path& source) {
   out.append(", reason `").append(code.reason).append("`. ").append(code.what).append("\n\n");
   out.append("## Why it happens\n\n").append(code.why).append("\n\n");
   out.append("## A program that does it\n\n").append(programs[0]).append("\n");
-  out.append("## Three ways to mend it\n");
-  for (std::size_t i = 0; i < code.mends.size(); ++i) {
-    out.append("\n### ").append(std::to_string(i + 1)).append(". ").append(code.mends[i]).append("\n\n");
+  out.append("## Three ways to fix it\n");
+  for (std::size_t i = 0; i < code.fixes.size(); ++i) {
+    out.append("\n### ").append(std::to_string(i + 1)).append(". ").append(code.fixes[i]).append("\n\n");
     out.append(programs[i + 1]);
   }
   return out;

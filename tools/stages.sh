@@ -159,7 +159,7 @@ stage_cpp_asan() { cmake --preset asan && cmake --build --preset asan; }
 stage_cpp_tsan() { cmake --preset tsan && cmake --build --preset tsan; }
 
 cpp() {
-  stage "C++, optimised" - stage_cpp_release
+  stage "C++, optimized" - stage_cpp_release
   stage "C++, ASan + UBSan" - stage_cpp_asan
   stage "C++, TSan" - stage_cpp_tsan
 }
@@ -333,7 +333,7 @@ case ${1:-} in
     lock
     stage_count=6
     prepare
-    stage "C++, optimised" - stage_cpp_release
+    stage "C++, optimized" - stage_cpp_release
     unlock
     echo
     run_bench

@@ -113,14 +113,14 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const Stream& stream) const override {
     machine().streams().synchronize(stream.device_index(), stream.id());
     static const engine::OperatorId what = operator_number("Stream.synchronize");
-    if (watching()) note_synchronisation(stream.device_index(), what);
+    if (watching()) note_synchronization(stream.device_index(), what);
   }
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
     const auto* e = static_cast<sim::Event*>(event);
     machine().streams().synchronize(*e);
     static const engine::OperatorId what = operator_number("Event.synchronize");
-    if (watching() && e->device >= 0) note_synchronisation(e->device, what);
+    if (watching() && e->device >= 0) note_synchronization(e->device, what);
   }
   void synchronizeDevice(const DeviceIndex device) const override { machine().streams().synchronize(device); }
   void recordDataPtrOnStream(const c10::DataPtr&, const Stream&) const override {}
@@ -239,7 +239,7 @@ void set_current_stream(int device, int64_t stream) { t_streams[device] = stream
 bool in_bad_fork() { return g_bad_fork.load(std::memory_order_relaxed); }
 void mark_used() {
   if (!g_used.load()) look_at_visible_devices();
-  if (!g_used.exchange(true)) forget_initialisation_in_children();
+  if (!g_used.exchange(true)) forget_initialization_in_children();
 }
 
 void look_at_visible_devices() {

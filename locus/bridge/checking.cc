@@ -140,7 +140,7 @@ void define_check(py::module_& m) {
     });
   });
   m.def("note_wait", [](int device, const std::string& what, double seconds) {
-    if (watching()) note_synchronisation(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
+    if (watching()) note_synchronization(device, operator_number(what), static_cast<std::int64_t>(seconds * 1e9));
   });
   m.def("open_door", [](bool open) { set_policy_state(open ? static_cast<PolicyState>(Policy::kCollect) : kClosed); });
   m.def("follow_memory", &follow_memory);

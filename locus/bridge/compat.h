@@ -39,9 +39,9 @@ namespace locus::bridge {
   throw c10::OutOfMemoryError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, message);
 }
 
-/// PyTorch forgets in a forked child that CUDA was initialised only when told to; then it asks again, and refuses.
+/// PyTorch forgets in a forked child that CUDA was initialized only when told to; then it asks again, and refuses.
 /// Older versions have no such call; there the first allocation in the child refuses.
-inline void forget_initialisation_in_children() {
+inline void forget_initialization_in_children() {
 #if LOCUS_TORCH_AT_LEAST(2, 9)
   torch::utils::register_fork_handler_for_device_init(c10::kCUDA);
 #endif

@@ -231,7 +231,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   look_at_operands(call, &passage);
   if (judging && needs_trial(call) && try_whole(call, next, &card)) {
     // done
-  } else if (real && (plan.moves || plan.copies || plan.synchronises)) {
+  } else if (real && (plan.moves || plan.copies || plan.synchronizes)) {
     const RealCrossing crossing(call);
     go_on(op, plan, next, stack, card);
     crossing.note(*stack);

@@ -128,7 +128,7 @@ class HostCall {
     }
     if (machine().host().tight() && !plan_.writes_part) need_room();
     call();
-    if (watching() && (plan_.synchronises || has_mask_)) host_waits();
+    if (watching() && (plan_.synchronizes || has_mask_)) host_waits();
     for (auto& operand : operands_) {
       if (!operand.written) continue;
       follow_metadata(operand);
@@ -143,7 +143,7 @@ class HostCall {
   /// On a card the host waits for the result, or for how much a mask selects. Masked writes may do without that.
   void host_waits() const {
     machine().streams().synchronize(device_, current_stream(device_));
-    if (!plan_.arguments[0].written) note_synchronisation(device_, plan_.number);
+    if (!plan_.arguments[0].written) note_synchronization(device_, plan_.number);
   }
 
   /// As a real GPU does, in the kernel. While a program is checked the door has seen most calls before; what
@@ -369,8 +369,8 @@ void simulated_special_kernel(const c10::OperatorHandle& op, DispatchKeySet, Sta
   run_on_host(op, stack, true);
 }
 void refusing_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) { refuse_call(op, stack); }
-void refusing_quantised_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack*) {
-  refuse(plan_of(op), "quantised tensors are not.");
+void refusing_quantized_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack*) {
+  refuse(plan_of(op), "quantized tensors are not.");
 }
 void worded_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
   const OperatorPlan& plan = plan_of(op);

@@ -17,8 +17,8 @@ void simulated_special_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet
 void checked_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// Takes the operator apart; only the words it raises with are a card's, which has one operator inside for many.
 void worded_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-/// Says that quantised tensors are not simulated.
-void refusing_quantised_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// Says that quantized tensors are not simulated.
+void refusing_quantized_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// Says by name that the operator is not simulated.
 void refusing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 

@@ -88,7 +88,7 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
     report.transfers.push_back({std::move(row.file), row.line, std::move(row.from), std::move(row.to), row.count,
                                 row.bytes, std::move(row.kind), rounded(row.milliseconds), std::move(words)});
   }
-  for (engine::LedgerRow& row : part().waits.since(rows_of(synchronisations(), true))) {
+  for (engine::LedgerRow& row : part().waits.since(rows_of(synchronizations(), true))) {
     std::string words = text(row.file, row.line);
     report.syncs.push_back(
         {std::move(row.file), row.line, std::move(row.kind), row.count, rounded(row.milliseconds), std::move(words)});
@@ -110,10 +110,10 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
 
 void define_ledger(py::module_& m) {
   m.def("transfers", [] { return as_list(rows_of(transfers(), false)); });
-  m.def("synchronisations", [] { return as_list(rows_of(synchronisations(), true)); });
+  m.def("synchronizations", [] { return as_list(rows_of(synchronizations(), true)); });
   m.def("begin_part", [] {
     part().transfers = engine::LedgerMark(rows_of(transfers(), false));
-    part().waits = engine::LedgerMark(rows_of(synchronisations(), true));
+    part().waits = engine::LedgerMark(rows_of(synchronizations(), true));
   });
 }
 

@@ -49,7 +49,7 @@ void resize_device_storage(c10::StorageImpl& storage, size_t bytes);
 at::Tensor host_alias(const at::Tensor& device_tensor);
 /// Turns a CPU tensor that a kernel has made into a tensor of `device`, re-using the object when nobody else holds it.
 at::Tensor adopt_tensor(at::Tensor&& host, const c10::intrusive_ptr<c10::StorageImpl>& device_storage);
-/// An uninitialised tensor on a device.
+/// An uninitialized tensor on a device.
 at::Tensor empty_on_device(c10::IntArrayRef size, c10::IntArrayRef stride, caffe2::TypeMeta dtype, int device);
 
 /// What is remembered in front of host memory while a program is checked.

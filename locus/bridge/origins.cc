@@ -191,7 +191,7 @@ std::array<std::atomic<const char*>, 1 << 16> g_operator_names{};
 constinit thread_local engine::OperatorId t_operator = 0;
 constinit thread_local engine::SiteId t_site = 0;
 
-engine::SiteTable* const g_sites = new engine::SiteTable;  // for good: memory may be labelled to the very end
+engine::SiteTable* const g_sites = new engine::SiteTable;  // for good: memory may be labeled to the very end
 engine::OriginTable* const g_origins = new engine::OriginTable;
 
 engine::OriginId number_of(const engine::Origin& origin) noexcept {

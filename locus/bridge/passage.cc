@@ -51,7 +51,7 @@ void Passage::note_storage(const at::Tensor& t, bool aliased) {
     return set_origin(storage, t_composites != 0 ? 0 : make(t));
   }
   if (t_composites != 0) return;
-  // Device memory was labelled when it was taken, by the operator alone; that label gives way to a full one.
+  // Device memory was labeled when it was taken, by the operator alone; that label gives way to a full one.
   const OriginId known = origin_of(storage);
   if (known != 0 && (known == parent_ || origins().at(known).parent != 0 || origins().at(known).complete)) return;
   set_origin(storage, make(t));

@@ -79,7 +79,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   for (const char* name : {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal",
                            "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::bincount",
                            "aten::repeat_interleave.Tensor", "aten::histc", "aten::is_nonzero"}) {
-    plan.synchronises = plan.synchronises || plan.name == name;
+    plan.synchronizes = plan.synchronizes || plan.name == name;
   }
   plan.draws = op.hasTag(at::Tag::nondeterministic_seeded);
   plan.has_host_kernel = host_kernels_of(op) != 0;

@@ -36,7 +36,7 @@ struct OperatorPlan {
   bool copies = false;                 ///< copy_: what is written keeps its place, what is read crosses over
   uint32_t aliases = 0;                ///< which results are (views of) arguments, by bit
   bool writes_part = false;            ///< an index or a mask says which elements
-  bool synchronises = false;           ///< the host waits for its result
+  bool synchronizes = false;           ///< the host waits for its result
   int tensors = 0;                     ///< how many arguments hold tensors (a list counts twice)
   bool sets_output_first = false;      ///< see OperatorTraits
   bool host_only = false;              ///< no card has it

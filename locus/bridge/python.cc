@@ -235,7 +235,7 @@ PYBIND11_MODULE(_bridge, m) {
     const int index = device_argument(device);
     machine().streams().synchronize(index);
     static const engine::OperatorId what = operator_number("torch.cuda.synchronize");
-    if (watching()) note_synchronisation(index, what);
+    if (watching()) note_synchronization(index, what);
   });
   m.def("new_storage", &new_storage);
   m.def("resize_storage", [](const c10::Storage& storage, size_t bytes) {

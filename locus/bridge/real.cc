@@ -234,8 +234,8 @@ void RealCrossing::note(const torch::jit::Stack& stack) const {
   }
   c10::Device to = to_;
   if (plan_.moves && !stack.empty() && stack.back().isTensor()) to = stack.back().toTensor().device();
-  if (plan_.synchronises) {
-    if (from_.is_cuda()) note_synchronisation(from_.index(), plan_.number, time);
+  if (plan_.synchronizes) {
+    if (from_.is_cuda()) note_synchronization(from_.index(), plan_.number, time);
   } else if (to != from_) {
     note_real_transfer(from_, to, bytes_, non_blocking_, pinned_, time);
   }

@@ -186,7 +186,7 @@ int install_kernels() {
       new torch::Library(torch::Library::IMPL, "_", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
   static auto* nested =
       new torch::Library(torch::Library::IMPL, "_", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
-  static auto* quantised =
+  static auto* quantized =
       new torch::Library(torch::Library::IMPL, "_", DispatchKey::QuantizedCUDA, __FILE__, __LINE__);
 
   std::unordered_set<std::string> done;
@@ -272,14 +272,14 @@ int install_kernels() {
     ++count;
   }
   for (const auto& name : done) kinds()[name] = "written";
-  // A CUDA build has kernels of its own for sparse, nested and quantised tensors, which come before any fallback.
+  // A CUDA build has kernels of its own for sparse, nested and quantized tensors, which come before any fallback.
   static auto* aten_sparse =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCUDA, __FILE__, __LINE__);
   static auto* aten_compressed =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::SparseCsrCUDA, __FILE__, __LINE__);
   static auto* aten_nested =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::NestedTensorCUDA, __FILE__, __LINE__);
-  static auto* aten_quantised =
+  static auto* aten_quantized =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::QuantizedCUDA, __FILE__, __LINE__);
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
@@ -299,7 +299,7 @@ int install_kernels() {
     override_in(aten_compressed, DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU);
     override_in(aten_nested, DispatchKey::NestedTensorCUDA, DispatchKey::NestedTensorCPU);
     if (op->hasKernelForDispatchKey(DispatchKey::QuantizedCUDA)) {
-      aten_quantised->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_quantised_kernel>());
+      aten_quantized->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_quantized_kernel>());
     }
   }
   // Collectives go to the process group's own backend, see carrier.h; those that PyTorch has for the CPU only refuse.
@@ -315,7 +315,7 @@ int install_kernels() {
   sparse->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
   compressed->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
   nested->fallback(torch::CppFunction::makeFromBoxedFunction<&simulated_special_kernel>());
-  quantised->fallback(torch::CppFunction::makeFromBoxedFunction<&refusing_quantised_kernel>());
+  quantized->fallback(torch::CppFunction::makeFromBoxedFunction<&refusing_quantized_kernel>());
   return count;
 }
 

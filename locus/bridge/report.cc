@@ -41,14 +41,15 @@ Report read(const std::string& json, Report (*reader)(std::string_view) = report
   }
 }
 
-py::bytes render(const Report& report, const std::string& form, int width, bool color, bool ledger,
+py::bytes render(const Report& report, const std::string& form, int width, bool color, bool ledger, bool explain,
                  const std::string& directory, const std::string& root) {
   if (form == "json") return report::render_json(report);
   if (form == "html") return report::render_html(report, {.directory = directory});
   if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
   if (form != "text" && form != "findings") throw py::value_error("a report has no form " + form);
   report::TextOptions options;
-  options.width = width, options.color = color, options.ledger = ledger, options.directory = directory;
+  options.width = width, options.color = color, options.ledger = ledger, options.explain = explain,
+  options.directory = directory;
   if (form == "text") return report::render_text(report, options);
   std::string out;  // the blocks alone, for a reader who has a closing line of his own
   for (const engine::Finding& finding : report.findings)
@@ -96,7 +97,7 @@ void define_report(py::module_& m) {
   py::class_<Report>(m, "Report")
       .def_static("read", [](const std::string& json) { return read(json); })
       .def("render", &render, py::arg("form"), py::arg("width") = 80, py::arg("color") = false,
-           py::arg("ledger") = false, py::arg("directory") = "", py::arg("root") = "")
+           py::arg("ledger") = false, py::arg("explain") = false, py::arg("directory") = "", py::arg("root") = "")
       .def("ignore", &ignore)
       .def("compare", [](Report& self, const Report& earlier,
                          std::string file) { self.baseline = engine::compare(earlier, self, std::move(file)); })

@@ -148,9 +148,9 @@ void define_reporting(py::module_& m) {
       d["code"] = std::string(code.code), d["reason"] = std::string(code.reason);
       d["severity"] = std::string(engine::to_string(code.severity)), d["title"] = std::string(code.title);
       d["what"] = std::string(code.what), d["why"] = std::string(code.why);
-      py::list mends;
-      for (const auto& mend : code.mends) mends.append(std::string(mend));
-      d["mends"] = mends;
+      py::list fixes;
+      for (const auto& fix : code.fixes) fixes.append(std::string(fix));
+      d["fixes"] = fixes;
       all.append(std::move(d));
     }
     return all;

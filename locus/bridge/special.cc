@@ -22,9 +22,9 @@ bool is_compressed(c10::Layout layout) {
 }
 
 [[noreturn]] void refuse_layout(const Tensor& t) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!t.is_quantized(), "locus: quantised tensors (here: ", t.scalar_type(),
+  TORCH_CHECK_NOT_IMPLEMENTED(!t.is_quantized(), "locus: quantized tensors (here: ", t.scalar_type(),
                               ") are not simulated. Keep this part on the CPU (x.cpu()), where PyTorch has most of its "
-                              "quantised operators.");
+                              "quantized operators.");
   TORCH_CHECK_NOT_IMPLEMENTED(false, "locus: tensors of layout ", t.layout(), " and type ", t.toString(),
                               " are not simulated. Keep this part on the CPU (x.cpu()).");
 }

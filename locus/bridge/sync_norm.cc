@@ -1,4 +1,4 @@
-// The parts of batch normalisation over several ranks (SyncBatchNorm). PyTorch has them for CUDA only; here each is its
+// The parts of batch normalization over several ranks (SyncBatchNorm). PyTorch has them for CUDA only; here each is its
 // formula, in operators of the CPU.
 #include <ATen/ATen.h>
 #include <torch/library.h>
@@ -73,7 +73,7 @@ std::tuple<Tensor, Tensor> gather_stats_one_count(const Tensor& input, const Ten
   return gather_stats(input, means, deviations, running_mean, running_var, momentum, eps, counts);
 }
 
-Tensor normalise(const Tensor& input, const optional<Tensor>& weight, const optional<Tensor>& bias, const Tensor& mean,
+Tensor normalize(const Tensor& input, const optional<Tensor>& weight, const optional<Tensor>& bias, const Tensor& mean,
                  const Tensor& inverse, double) {
   AsKernel kernel(input);
   const Tensor x = kernel.in(input), scale = kernel.in(weight), shift = kernel.in(bias);
@@ -118,7 +118,7 @@ void add_sync_norm_kernels(torch::Library& library, std::unordered_set<std::stri
   library.impl("batch_norm_stats", TORCH_FN(stats));
   library.impl("batch_norm_gather_stats_with_counts", TORCH_FN(gather_stats));
   library.impl("batch_norm_gather_stats", TORCH_FN(gather_stats_one_count));
-  library.impl("batch_norm_elemt", TORCH_FN(normalise));
+  library.impl("batch_norm_elemt", TORCH_FN(normalize));
   library.impl("batch_norm_backward_reduce", TORCH_FN(backward_sums));
   library.impl("batch_norm_backward_elemt", TORCH_FN(backward_input));
   for (const char* name : {"batch_norm_stats", "batch_norm_gather_stats_with_counts", "batch_norm_gather_stats",

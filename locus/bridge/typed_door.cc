@@ -162,7 +162,7 @@ class TypedDoor<Result(Arguments...)> final : public c10::OperatorKernel {
     Places places;
     (each_tensor_of(given, [&](const Tensor& t, bool written) { places.add(t, written); }), ...);
     (ask(&places, given), ...);
-    if (plan_.synchronises && places.any_off_the_cpu()) return false;  // the host waits: that is measured
+    if (plan_.synchronizes && places.any_off_the_cpu()) return false;  // the host waits: that is measured
     if (copies_pending() && places.any_on_the_cpu()) return false;     // the host may read too early
     return places.plain(one_scalar_is_welcome_);
   }

@@ -68,7 +68,7 @@ engine::Ledger& transfers() {
   static auto* ledger = new engine::Ledger;
   return *ledger;
 }
-engine::Ledger& synchronisations() {
+engine::Ledger& synchronizations() {
   static auto* ledger = new engine::Ledger;
   return *ledger;
 }
@@ -138,12 +138,12 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
     // A blocking copy to the host waits for the stream; so does one into memory that is not pinned.
     machine().streams().synchronize(device, current_stream(device));
     static const engine::OperatorId copy = operator_number("aten::copy_");
-    note_synchronisation(device, copy);
+    note_synchronization(device, copy);
   }
 }
 
-void note_synchronisation(int device, engine::OperatorId what, std::int64_t nanoseconds) {
-  synchronisations().add({current_site(), static_cast<int8_t>(device), engine::kHost, what}, 0, nanoseconds);
+void note_synchronization(int device, engine::OperatorId what, std::int64_t nanoseconds) {
+  synchronizations().add({current_site(), static_cast<int8_t>(device), engine::kHost, what}, 0, nanoseconds);
 }
 
 void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bool non_blocking, bool pinned,
@@ -154,7 +154,7 @@ void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bo
   if (non_blocking && host_side) kind = pinned || to.is_cpu() ? kNonBlocking : kNonBlockingUnpinned;
   transfers().add({current_site(), number(from), number(to), kind}, bytes, nanoseconds);
   static const engine::OperatorId copy = operator_number("aten::copy_");
-  if (to.is_cpu() && from.is_cuda() && kind == kBlocking) note_synchronisation(from.index(), copy, nanoseconds);
+  if (to.is_cpu() && from.is_cuda() && kind == kBlocking) note_synchronization(from.index(), copy, nanoseconds);
 }
 
 }  // namespace locus::bridge

@@ -1,4 +1,4 @@
-// What is kept while a program is watched: origins, the ledger of transfers and synchronisations.
+// What is kept while a program is watched: origins, the ledger of transfers and synchronizations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ void begin_watching();
 void end_watching();
 
 engine::Ledger& transfers();
-engine::Ledger& synchronisations();
+engine::Ledger& synchronizations();
 engine::MemoryByLine& memory_by_line(int device);
 engine::Timeline& memory_timeline(int device);
 /// How many optimizer steps the program has made.
@@ -46,7 +46,7 @@ class MovingScope {
 /// A copy between devices: into the ledger; a non-blocking one to the host leaves its destination pending.
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
 /// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.
-void note_synchronisation(int device, engine::OperatorId what, std::int64_t nanoseconds = 0);
+void note_synchronization(int device, engine::OperatorId what, std::int64_t nanoseconds = 0);
 /// A copy between real devices that took this long on the host.
 void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bool non_blocking, bool pinned,
                         std::int64_t nanoseconds);

@@ -44,6 +44,7 @@ void to_json(Json& json, const NotRun& not_run) {
 void from_json(const Json& json, Change& change) {
   Fields(json, "a change")("kind", change.kind)("file", change.file)("line", change.line)("what", change.what)(
       "before", change.before)("now", change.now);
+  if (change.kind == "synchronisation") change.kind = "synchronization";  // as reports of version 1 spell it
 }
 
 void to_json(Json& json, const Change& change) {
@@ -202,7 +203,7 @@ Comparison compare(const Report& before, const Report& now, std::string file) {
       result.gone.push_back({each->id, each->code, each->cause.file, each->cause.line, "", "", each->message});
   }
   add_changes("transfer", transfers_of(before), transfers_of(now), before.program, now.program, result.more);
-  add_changes("synchronisation", syncs_of(before), syncs_of(now), before.program, now.program, result.more);
+  add_changes("synchronization", syncs_of(before), syncs_of(now), before.program, now.program, result.more);
   add_memory(before, now, result.more);
   return result;
 }

@@ -15,7 +15,7 @@ enum class Severity : std::uint8_t { kError, kWarning };
 
 /// Every code by name, in the order of codes.def.
 enum class Code : std::uint8_t {
-#define LOCUS_CODE(name, code, reason, severity, title, what, why, mend1, mend2, mend3) name,
+#define LOCUS_CODE(name, code, reason, severity, title, what, why, fix1, fix2, fix3) name,
 #include "locus/engine/codes.def"
 #undef LOCUS_CODE
 };
@@ -29,12 +29,12 @@ struct CodeInfo {
   std::string_view title;
   std::string_view what;                  ///< one sentence: what the program did
   std::string_view why;                   ///< why that happens to people
-  std::array<std::string_view, 3> mends;  ///< three ways out, the best first
+  std::array<std::string_view, 3> fixes;  ///< three ways out, the best first
 };
 
 inline constexpr CodeInfo kCodes[] = {
-#define LOCUS_CODE(name, code, reason, severity, title, what, why, mend1, mend2, mend3) \
-  {Code::name, Severity::severity, code, reason, title, what, why, {mend1, mend2, mend3}},
+#define LOCUS_CODE(name, code, reason, severity, title, what, why, fix1, fix2, fix3) \
+  {Code::name, Severity::severity, code, reason, title, what, why, {fix1, fix2, fix3}},
 #include "locus/engine/codes.def"
 #undef LOCUS_CODE
 };

@@ -41,7 +41,7 @@ auto report_order(const Finding& finding) {
                   finding.culprit.name, finding.culprit.expression);
 }
 
-/// One edit mends one cause, wherever the findings that ask for it were met; empty where there is no edit.
+/// One edit fixes one cause, wherever the findings that ask for it were met; empty where there is no edit.
 std::string edit_key(const Finding& finding) {
   if (finding.fixes.empty()) return "";
   const Fix& fix = finding.fixes.front();

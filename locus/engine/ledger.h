@@ -1,4 +1,4 @@
-// Counts by source line: transfers, synchronisations, memory. Lock-free and bounded; read once, at the end.
+// Counts by source line: transfers, synchronizations, memory. Lock-free and bounded; read once, at the end.
 #pragma once
 
 #include <array>

@@ -127,7 +127,7 @@ struct NotRun {
 
 /// A line of the ledger that costs more (or less) than in the baseline.
 struct Change {
-  std::string kind;  ///< transfer, synchronisation or memory
+  std::string kind;  ///< transfer, synchronization or memory
   std::string file;
   int line = 0;
   std::string what;                  ///< "cpu → cuda:0", "aten::item", "cuda:0"

@@ -34,7 +34,7 @@ void to_json(Json& json, const Transfer& transfer) {
 }
 
 void from_json(const Json& json, Sync& sync) {
-  Fields(json, "a synchronisation")("file", sync.file)("line", sync.line)("kind", sync.kind)("count", sync.count)(
+  Fields(json, "a synchronization")("file", sync.file)("line", sync.line)("kind", sync.kind)("count", sync.count)(
       "milliseconds", sync.milliseconds)("text", sync.text);
 }
 

@@ -1,4 +1,4 @@
-// How full a device was over a run, in a bounded number of points: when there is no room for another one, neighbours
+// How full a device was over a run, in a bounded number of points: when there is no room for another one, neighbors
 // become one and a point stands for twice as much. Constant memory, a few nanoseconds a note, any thread.
 #pragma once
 

@@ -144,7 +144,7 @@ std::string closing_words(const Report& report) {
     case Verdict::kNothingNew:
       return fmt::format("{}{}{}{}, {}; {} ({}), {}; {}", words.what, ignored, steps, words.where, ops,
                          counted(totals.transfers, "transfer"), unbroken(bytes_text(totals.bytes)),
-                         counted(totals.syncs, "synchronisation"), seconds);
+                         counted(totals.syncs, "synchronization"), seconds);
     case Verdict::kNothingChecked: {
       const bool told = program.allow_empty || !engine::is_finished(program);
       return fmt::format("{}{} ({}){}", words.what, ignored, seconds,

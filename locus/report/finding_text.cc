@@ -21,7 +21,7 @@ using engine::Use;
 
 namespace {
 
-constexpr std::size_t kMaxFixLines = 12, kMaxOtherPlaces = 6;
+constexpr std::size_t kMaxFixLines = 12, kMaxOtherPlaces = 6, kMaxAlternatives = 3;
 constexpr std::int64_t kMostPlaces = 1'000'000'000;  // a report may say anything
 constexpr int kMaxCode = 12, kMaxCodeIndent = 24;
 
@@ -81,7 +81,7 @@ class Block {
     }
   }
 
-  /// "   = why: " and what follows; the sign in the colour of the gutter, the label in bold.
+  /// "   = why: " and what follows; the sign in the color of the gutter, the label in bold.
   void remark(std::string_view label, std::string_view body) {
     const std::string head = fmt::format("{:{}} = {}: ", "", gutter_, label);
     const std::size_t start = out_.size();
@@ -132,6 +132,7 @@ class Block {
     if (finding_.fixes.size() > kMaxFixes) {
       remark("fix", "… and " + counted_more(static_cast<std::int64_t>(finding_.fixes.size() - kMaxFixes), "edit"));
     }
+    if (options_.explain) because();
     for (const std::string& note : finding_.notes) remark("note", clean(note));
     if (!finding_.ranks.empty()) remark("ranks", ranks());
     if (use_.caught_by) {
@@ -140,6 +141,27 @@ class Block {
     }
     other_places();
     if (out_.size() == begun) out_.resize(start);  // nothing to explain: no bar either
+  }
+
+  /// Why the line is blamed, fact by fact, and the other lines that could be edited.
+  void because() {
+    if (finding_.candidates.empty()) return;
+    const engine::Candidate& best = finding_.candidates.front();
+    bool said = false;
+    for (const engine::Fact fact : best.facts) {
+      if (fact == engine::Fact::kHasFix) continue;
+      remark("because", meaning_of(fact));
+      said = true;
+    }
+    if (!said) remark("because", fmt::format("{}: the text points at no other line", meaning_of(best.edit)));
+    std::vector<Location> shown{finding_.cause};
+    for (const engine::Candidate& each : finding_.candidates) {
+      const bool known = std::ranges::any_of(
+          shown, [&](const Location& at) { return at.line == each.at.line && at.file == each.at.file; });
+      if (known || !each.fix.has_value() || shown.size() > kMaxAlternatives) continue;
+      remark("or", fmt::format("{}   {}", place(each.at, options_.directory), meaning_of(each.edit)));
+      shown.push_back(each.at);
+    }
   }
 
   std::string ranks() const {

@@ -55,7 +55,7 @@ std::string facts(const Report& report) {
   if (report.program.ranks > 0) fact(out, "ranks", grouped(report.program.ranks));
   fact(out, "operators checked", grouped(report.program.ops));
   fact(out, "transfers", fmt::format("{} <small>{}</small>", grouped(totals.transfers), bytes_text(totals.bytes)));
-  fact(out, "synchronisations", grouped(totals.syncs));
+  fact(out, "synchronizations", grouped(totals.syncs));
   std::string peaks;
   for (std::size_t i = 0; i < report.memory.size() && i < 4; ++i) {
     peaks += fmt::format("<span class=peakof>{} {}</span>", device_chip(report.memory[i].device),
@@ -113,7 +113,7 @@ std::string render_html(const Report& report, const HtmlOptions& options) {
                               {"models", "Model", html_models(report)},
                               {"memory", "Memory", html_memory(report, directory)},
                               {"transfers", "Transfers", html_transfers(report, directory)},
-                              {"syncs", "Synchronisations", html_syncs(report, directory)}};
+                              {"syncs", "Synchronizations", html_syncs(report, directory)}};
 
   std::string out = "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n";
   out += fmt::format(

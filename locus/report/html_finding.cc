@@ -70,7 +70,7 @@ std::string short_edit(const Finding& finding) {
     if (!fix.note.empty()) return html_prose(fix.note, 160);
   }
   const engine::CodeInfo* code = engine::find_code(finding.code);
-  return code == nullptr ? "" : html_prose(code->mends[0], 160);
+  return code == nullptr ? "" : html_prose(code->fixes[0], 160);
 }
 
 /// The line to edit; where that is not known, the line where it hurts.
@@ -106,7 +106,7 @@ std::string edits_of(const Finding& finding, std::string_view directory) {
   const engine::CodeInfo* code = engine::find_code(finding.code);
   if (code == nullptr) return {};
   out = "<div class=fix><div class=fixhead><b>Ways out</b></div><ul>";
-  for (const std::string_view mend : code->mends) out += "<li>" + html_prose(mend) + "</li>";
+  for (const std::string_view fix : code->fixes) out += "<li>" + html_prose(fix) + "</li>";
   return out + "</ul></div>\n";
 }
 

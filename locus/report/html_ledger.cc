@@ -1,4 +1,4 @@
-// Transfers and synchronisations by source line on the HTML page: tables with bars, the heaviest lines first.
+// Transfers and synchronizations by source line on the HTML page: tables with bars, the heaviest lines first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::string html_syncs(const engine::Report& report, std::string_view directory)
     table.rows.push_back({std::move(cells), static_cast<double>(each.count), ""});
   }
   return fmt::format(
-      "<section id=syncs><h2>Synchronisations</h2><p class=lead>The host waits for a device {}. Lines that do it "
+      "<section id=syncs><h2>Synchronizations</h2><p class=lead>The host waits for a device {}. Lines that do it "
       "most come first.</p>\n{}</section>\n",
       counted(count, "time"), html_bars(table));
 }

@@ -1,4 +1,4 @@
-// The models of the program as trees, coloured by device: a bar at each module shows how its tensors are spread, and
+// The models of the program as trees, colored by device: a bar at each module shows how its tensors are spread, and
 // what stands out (several devices, a tensor that .to() passes by) is open already.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// What the sections of the HTML page are made of: escaped text, devices in their colours, bars, tables. Every string of
+// What the sections of the HTML page are made of: escaped text, devices in their colors, bars, tables. Every string of
 // the program passes escape() on its way to the page, by one of these functions.
 #pragma once
 
@@ -26,10 +26,10 @@ std::string html_prose(std::string_view text, int limit = 1200);
 /// "<code>…</code>".
 std::string html_code(std::string_view text, int limit = 160);
 
-/// The class that gives a device its colour: "cpu", "d0" to "d7", "dx" for any other.
+/// The class that gives a device its color: "cpu", "d0" to "d7", "dx" for any other.
 std::string device_class(std::string_view device);
 
-/// A device's name in its colour.
+/// A device's name in its color.
 std::string device_chip(std::string_view device);
 
 /// "train.py:41", with the whole path as a tooltip.
@@ -45,7 +45,7 @@ std::string percent(double part, double whole);
 struct BarRow {
   std::vector<std::string> cells;  ///< HTML
   double weight = 0;               ///< how long the bar is, against the heaviest row
-  std::string device;              ///< whose colour it has
+  std::string device;              ///< whose color it has
 };
 
 /// A table whose last column is a bar: the heaviest `open` rows in sight, more of them in a fold, the rest counted.

@@ -1,4 +1,4 @@
-// A finding's tensors drawn as lines that meet: each line is a tensor, coloured by the device it is on, with a stop for
+// A finding's tensors drawn as lines that meet: each line is a tensor, colored by the device it is on, with a stop for
 // each step of its history; they end at the call that needs one device.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// The page's style: light and dark by the reader's setting, one colour for each device, narrow screens, print.
+// The page's style: light and dark by the reader's setting, one color for each device, narrow screens, print.
 #include "locus/report/html_parts.h"
 
 namespace locus::report {

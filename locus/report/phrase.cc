@@ -87,7 +87,7 @@ std::string waiting_call(std::string_view kind) {
 }
 
 std::string change_words(const engine::Change& change) {
-  const std::string what = change.kind == "synchronisation" ? waiting_call(change.what) : clean(change.what);
+  const std::string what = change.kind == "synchronization" ? waiting_call(change.what) : clean(change.what);
   return clean(change.kind) + " " + what;
 }
 

@@ -22,7 +22,7 @@ std::string operator_name(std::string_view op);
 /// What a person wrote where the host waits: ".item()" for "aten::_local_scalar_dense", which only PyTorch calls.
 std::string waiting_call(std::string_view kind);
 
-/// What has grown since the baseline: "synchronisation .item()", "transfer cpu → cuda:0", "memory cuda:0".
+/// What has grown since the baseline: "synchronization .item()", "transfer cpu → cuda:0", "memory cuda:0".
 std::string change_words(const engine::Change& change);
 
 /// "float32[10, 3]"; long shapes are shortened in the middle.

@@ -61,9 +61,9 @@ Json rules() {
   Json all = Json::array();
   for (const engine::CodeInfo& code : engine::all_codes()) {
     std::string plain = fmt::format("{}\n\nWays out:", code.why), markdown = fmt::format("{}\n", code.why);
-    for (std::size_t i = 0; i < code.mends.size(); ++i) {
-      plain += fmt::format("\n{}. {}.", i + 1, code.mends[i]);
-      markdown += fmt::format("\n{}. {}.", i + 1, code.mends[i]);
+    for (std::size_t i = 0; i < code.fixes.size(); ++i) {
+      plain += fmt::format("\n{}. {}.", i + 1, code.fixes[i]);
+      markdown += fmt::format("\n{}. {}.", i + 1, code.fixes[i]);
     }
     all.push_back({{"id", code.code},
                    {"name", camel_case(code.reason)},

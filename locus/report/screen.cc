@@ -1,4 +1,4 @@
-// Characters, columns, wrapping, colours, paths and numbers; see screen.h. The table of wide characters is short on
+// Characters, columns, wrapping, colors, paths and numbers; see screen.h. The table of wide characters is short on
 // purpose: the blocks that terminals agree on.
 #include "locus/report/screen.h"
 

@@ -1,4 +1,4 @@
-// Text as it appears on a screen: harmless characters, columns, wrapping, colours, short paths and short numbers.
+// Text as it appears on a screen: harmless characters, columns, wrapping, colors, short paths and short numbers.
 // Knows nothing of findings.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace locus::report {
 /// What a piece of text is, for the palette.
 enum class Tone : std::uint8_t { kPlain, kBold, kError, kWarning, kGutter, kGood, kDim };
 
-/// The text in the colour of its tone, or as it is when colours are off.
+/// The text in the color of its tone, or as it is when colors are off.
 std::string paint(std::string_view text, Tone tone, bool color);
 
 /// One character with its place on the screen.

@@ -95,7 +95,7 @@ std::string ledger(const Report& report, const TextOptions& options) {
                      {counted(each->count, "time"), time_text(each->milliseconds), waiting_call(each->kind)}});
   }
   std::string out = table("transfers, by bytes", std::move(transfers), options);
-  out += table("synchronisations, by count", std::move(syncs), options);
+  out += table("synchronizations, by count", std::move(syncs), options);
   for (const engine::DeviceMemory& device : report.memory) {
     std::vector<LedgerRow> lines;
     for (const auto* each : heaviest_first(device.by_line, [](const auto& m) { return m.bytes; })) {

@@ -1,5 +1,5 @@
 // The report as text, for a person at a terminal: one block per root cause, in the manner of rustc.
-// Writes nothing anywhere and asks the terminal nothing; the caller says how wide and whether in colour.
+// Writes nothing anywhere and asks the terminal nothing; the caller says how wide and whether in color.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@ namespace locus::report {
 
 struct TextOptions {
   int width = 80;         ///< columns; 0: never wrap or clip
-  bool color = false;     ///< ANSI colours
-  bool ledger = false;    ///< add transfers, synchronisations and memory by line
+  bool color = false;     ///< ANSI colors
+  bool explain = false;   ///< say of each finding why its line is blamed, and which others could be edited
+  bool ledger = false;    ///< add transfers, synchronizations and memory by line
   int ledger_rows = 10;   ///< lines per ledger table
   std::string directory;  ///< paths inside it are shown relative; empty: render_text() takes the current one
 };

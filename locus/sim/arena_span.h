@@ -58,7 +58,7 @@ struct alignas(64) Span {
   std::uint32_t live;        ///< chunks handed out
   std::uint32_t carved;      ///< chunks that were ever handed out; those beyond have never been touched
   std::uint32_t free_head;   ///< first free chunk (granule + 1), 0: none
-  std::uint32_t prev, next;  ///< neighbours in the list of spans with room, kNoSpan at the ends
+  std::uint32_t prev, next;  ///< neighbors in the list of spans with room, kNoSpan at the ends
   bool listed;
   // Under the lock of the slice's runs:
   RunState run_state;

@@ -1,5 +1,5 @@
 // The bookkeeping of PyTorch's CUDA caching allocator with its default settings: rounding, pools, segments, splits,
-// merges, retries. Private pools (graphs), expandable segments and max_split_size are not modelled.
+// merges, retries. Private pools (graphs), expandable segments and max_split_size are not modeled.
 #include "locus/sim/caching_model.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct CachingModel::Block {
   std::uint64_t address;  // of no memory: only for the order of blocks
   std::int64_t stream;
   Segment* segment;
-  Block *prev, *next;  // neighbours in the segment
+  Block *prev, *next;  // neighbors in the segment
   bool small, allocated;
 
   bool split() const { return prev != nullptr || next != nullptr; }
@@ -95,7 +95,7 @@ struct CachingModel::State {
   void release_segment(Block* block);
   void release_free_segments();
   Block* hand_out(Block* block, std::size_t size, std::size_t requested);
-  std::size_t merge(Block* block, Block* neighbour);
+  std::size_t merge(Block* block, Block* neighbor);
 
   const int device;
   const std::size_t capacity;
@@ -198,21 +198,21 @@ CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t siz
   return block;
 }
 
-/// Makes a free neighbour part of the block; returns its size, 0 when it is in use or absent.
-std::size_t CachingModel::State::merge(Block* block, Block* neighbour) {
-  if (neighbour == nullptr || neighbour->allocated) return 0;
-  pool_of(block->small).erase(key_of(neighbour));
-  if (block->prev == neighbour) {
-    block->address = neighbour->address;
-    block->prev = neighbour->prev;
+/// Makes a free neighbor part of the block; returns its size, 0 when it is in use or absent.
+std::size_t CachingModel::State::merge(Block* block, Block* neighbor) {
+  if (neighbor == nullptr || neighbor->allocated) return 0;
+  pool_of(block->small).erase(key_of(neighbor));
+  if (block->prev == neighbor) {
+    block->address = neighbor->address;
+    block->prev = neighbor->prev;
     (block->prev != nullptr ? block->prev->next : block->segment->first) = block;
   } else {
-    block->next = neighbour->next;
+    block->next = neighbor->next;
     if (block->next != nullptr) block->next->prev = block;
   }
-  const std::size_t size = neighbour->size;
+  const std::size_t size = neighbor->size;
   block->size += size;
-  blocks.give(neighbour);
+  blocks.give(neighbor);
   return size;
 }
 
@@ -268,10 +268,10 @@ void CachingModel::free(Block* block) noexcept {
   block->allocated = false;
   s.decrease(&MemoryStats::allocation, is_small, 1);
   s.decrease(&MemoryStats::allocated_bytes, is_small, counted);
-  // The neighbours' share of inactive_split is counted as one net change, as PyTorch does: its peaks depend on it.
+  // The neighbors' share of inactive_split is counted as one net change, as PyTorch does: its peaks depend on it.
   std::int64_t split_blocks = 0, split_bytes = 0;
-  for (Block* neighbour : {block->prev, block->next}) {
-    const std::size_t merged = s.merge(block, neighbour);
+  for (Block* neighbor : {block->prev, block->next}) {
+    const std::size_t merged = s.merge(block, neighbor);
     if (merged == 0) continue;
     split_blocks -= 1;
     split_bytes -= static_cast<std::int64_t>(merged);

@@ -1,4 +1,4 @@
-// The machine: properties of a card that looks like a current data-centre GPU, sizes in words, and the sizes of
+// The machine: properties of a card that looks like a current data-center GPU, sizes in words, and the sizes of
 // the parts that it owns. It keeps no global instance; whoever configures it does.
 #include "locus/sim/machine.h"
 

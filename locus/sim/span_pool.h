@@ -1,4 +1,4 @@
-// The free spans of one part of a slice: runs of neighbouring spans, best fit, merged when they meet.
+// The free spans of one part of a slice: runs of neighboring spans, best fit, merged when they meet.
 // Knows which runs still hold pages (dirty) and prefers them; it neither locks nor calls the kernel.
 #pragma once
 
@@ -23,7 +23,7 @@ class SpanPool {
 
   /// A run of exactly `count` spans; first == kNoSpan when there is none.
   Run take(std::uint32_t count);
-  /// Takes a run back and merges it with neighbours of its kind.
+  /// Takes a run back and merges it with neighbors of its kind.
   void give(std::uint32_t first, std::uint32_t count, bool dirty);
   /// Removes all dirty runs; the caller drops their pages and gives them back clean.
   std::vector<Run> take_dirty();

@@ -1,6 +1,6 @@
 // Streams and events of the simulated devices: identities, order and time. Kernels run at once,
 // so nothing here waits; what is kept is who was recorded after whom, so that a reader can tell
-// whether a program has synchronised before it looked.
+// whether a program has synchronized before it looked.
 #pragma once
 
 #include <cstdint>

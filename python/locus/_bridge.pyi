@@ -131,7 +131,7 @@ def parameters_behind(output: torch.Tensor, parameters: Sequence[torch.Tensor], 
 
 # Copies and waits, by line: locus/bridge/ledger.cc
 def transfers() -> list[LedgerRow]: ...
-def synchronisations() -> list[LedgerRow]: ...
+def synchronizations() -> list[LedgerRow]: ...
 def begin_part() -> None: ...
 
 # Findings: locus/bridge/reporting.cc
@@ -162,6 +162,7 @@ class Report:
         width: int = 80,
         color: bool = False,
         ledger: bool = False,
+        explain: bool = False,
         directory: str = "",
         root: str = "",
     ) -> bytes: ...
@@ -356,7 +357,7 @@ class Bridge(ModuleType):
     steps = staticmethod(steps)
     stream_from_pool = staticmethod(stream_from_pool)
     stream_handle = staticmethod(stream_handle)
-    synchronisations = staticmethod(synchronisations)
+    synchronizations = staticmethod(synchronizations)
     synchronize = staticmethod(synchronize)
     take_in = staticmethod(take_in)
     take_in_processes = staticmethod(take_in_processes)

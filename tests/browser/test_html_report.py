@@ -56,7 +56,7 @@ def keep(name, page, whole=False):
 
 
 def pixels(png):
-    """(width, rows of RGB bytes) of a PNG, enough to see colours."""
+    """(width, rows of RGB bytes) of a PNG, enough to see colors."""
     at, data, width, channels = 8, b"", 0, 0
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at : at + 8])
@@ -96,7 +96,7 @@ def test_says_what_is_wrong_and_what_to_change(show, report):
     assert "3 findings" in text
     finding, edits = report["findings"][1], page.evaluate("document.querySelector('.edits').innerText")
     assert finding["culprit"]["name"] in edits and finding["fixes"][0]["new"].strip() in edits
-    for heading in ("What to change", "Where the model is", "Memory", "Transfers", "Synchronisations"):
+    for heading in ("What to change", "Where the model is", "Memory", "Transfers", "Synchronizations"):
         assert heading in text
     # The first edit is in sight without scrolling.
     assert page.evaluate("document.querySelector('.edits tr').getBoundingClientRect().bottom < innerHeight")

@@ -118,12 +118,12 @@ def test_nested():
 
 
 @simulated(devices=1)
-def test_quantised_is_refused_by_name():
+def test_quantized_is_refused_by_name():
     for make in (
         lambda: torch.quantize_per_tensor(torch.ones(3, device=CUDA), 0.1, 0, torch.qint8),
         lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to(CUDA),
     ):
-        with pytest.raises(NotImplementedError, match=r"locus: .*quantised tensors"):
+        with pytest.raises(NotImplementedError, match=r"locus: .*quantized tensors"):
             make()
     assert torch.fake_quantize_per_tensor_affine(torch.ones(3, device=CUDA), 0.1, 0, 0, 255).is_cuda
 
@@ -267,7 +267,7 @@ def test_jit_and_export():
         torch.jit.freeze(scripted),
         torch.export.export(module, (x,)).module(),
     ):
-        for _ in range(3):  # TorchScript optimises at the second and third call
+        for _ in range(3):  # TorchScript optimizes at the second and third call
             assert torch.equal(compiled(x), expected)
 
 

@@ -85,7 +85,7 @@ def test_nobody_is_left_behind(tmp_path, how):
         time.sleep(0.05)
 
 
-def test_a_script_that_never_initialises(tmp_path):
+def test_a_script_that_never_initializes(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("print('ran', flush=True)\n")
     result = run("check", "--nproc", "2", str(script), cwd=tmp_path)

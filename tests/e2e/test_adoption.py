@@ -125,7 +125,7 @@ def test_baseline(program, project):
     assert known == [("LOC003", "unchanged", before["findings"][0]["id"])]
     assert "no new findings since before.json (1 known, 0 gone)" in " ".join(result.stderr.split())
     assert "error[" not in result.stderr and len(report["findings"]) == 1 and report["baseline"]["known"] == 1
-    # A new mistake, a new transfer and a new synchronisation; the old mistake is mended.
+    # A new mistake, a new transfer and a new synchronization; the old mistake is mended.
     model = MODEL.replace("self.scale = torch.ones(2)", 'self.register_buffer("scale", torch.ones(2))')
     train = TRAIN.replace("    optimizer.step()", "    optimizer.step()\n    (net.scale + torch.ones(2)).sum().item()")
     write(project, model=model, train=train)
@@ -134,7 +134,7 @@ def test_baseline(program, project):
     assert [each[:2] for each in states(project / "new.sarif")] == [("LOC004", "new"), ("LOC003", "absent")]
     assert "1 new finding" in (project / "new.html").read_text()
     assert [f["code"] for f in report["findings"]] == ["LOC004"] and len(report["baseline"]["gone"]) == 1
-    assert {change["kind"] for change in report["baseline"]["more"]} >= {"synchronisation"}
+    assert {change["kind"] for change in report["baseline"]["more"]} >= {"synchronization"}
     for words in ("error[LOC004]", "gone: LOC003", "more than in before.json", "1 new finding"):
         assert words in result.stderr, result.describe()
 

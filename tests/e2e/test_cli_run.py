@@ -266,9 +266,9 @@ def test_syntax_errors_are_the_programs_own(tmp_path):
     assert (under_locus.returncode, under_locus.stderr) == (under_python.returncode, under_python.stderr)
 
 
-def test_programs_find_their_neighbours_and_their_input(tmp_path):
-    write(tmp_path, "neighbour.py", "VALUE = 41")
-    path = write(tmp_path, "prog.py", "import neighbour, sys; print(neighbour.VALUE + 1, sys.stdin.read())")
+def test_programs_find_their_neighbors_and_their_input(tmp_path):
+    write(tmp_path, "neighbor.py", "VALUE = 41")
+    path = write(tmp_path, "prog.py", "import neighbor, sys; print(neighbor.VALUE + 1, sys.stdin.read())")
     assert locus("run", path, cwd="/", stdin="hello").stdout == "42 hello\n"
 
 

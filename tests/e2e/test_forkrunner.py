@@ -18,13 +18,13 @@ def test_argv_main_and_path(program, tmp_path):
         source("""
         import os, sys
         print(sys.argv[1:], __name__, os.path.basename(__file__), sys.path[0] == os.path.dirname(__file__))
-        print(os.getcwd(), os.environ["COLOUR"], sys.modules["__main__"].__dict__ is globals())
+        print(os.getcwd(), os.environ["COLOR"], sys.modules["__main__"].__dict__ is globals())
         print(sys.stdin.read() == "", "torch" in sys.modules)
     """),
         "a",
         "--b",
         cwd=tmp_path,
-        env={"COLOUR": "red"},
+        env={"COLOR": "red"},
     ).ok()
     assert result.stdout.splitlines() == ["['a', '--b'] __main__ program.py True", f"{tmp_path} red True", "True True"]
     assert result.stderr == ""

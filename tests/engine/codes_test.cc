@@ -75,9 +75,9 @@ TEST(Codes, HaveTheirWords) {
     EXPECT_FALSE(code.title.ends_with('.')) << "a title is no sentence";
     EXPECT_TRUE(code.what.ends_with('.'));
     EXPECT_TRUE(code.why.ends_with('.'));
-    for (const std::string_view mend : code.mends) {
-      EXPECT_FALSE(mend.empty());
-      EXPECT_FALSE(mend.ends_with('.')) << "code follows";
+    for (const std::string_view fix : code.fixes) {
+      EXPECT_FALSE(fix.empty());
+      EXPECT_FALSE(fix.ends_with('.')) << "code follows";
     }
   }
 }

@@ -93,7 +93,7 @@ TEST(FindingLog, MakesOneFindingOfTheOperatorsInsideOneCall) {
   log.add(second);
   ASSERT_EQ(log.findings().size(), 1u);
   EXPECT_EQ(log.findings()[0].uses.size(), 2u);
-  second.uses[0].library.reset();  // of the program's own: two lines to mend
+  second.uses[0].library.reset();  // of the program's own: two lines to fix
   second.uses[0].at.line = 42;
   log.add(second);
   EXPECT_EQ(log.findings().size(), 2u);

@@ -25,7 +25,7 @@ struct ClashingKey {
   std::uint64_t hash() const { return 7; }
 };
 
-TEST(Mix, SpreadsNeighbours) {
+TEST(Mix, SpreadsNeighbors) {
   std::set<std::uint64_t> low_bits;
   for (std::uint64_t i = 0; i < 1000; ++i) low_bits.insert(mix(i * 16) & 0xffff);
   EXPECT_GT(low_bits.size(), 950u);  // addresses that differ by 16 must not share buckets

@@ -23,7 +23,7 @@ TEST(Timeline, KeepsAShortRunAsItWas) {
   EXPECT_EQ(timeline.points(1), expected);
 }
 
-TEST(Timeline, MergesNeighboursAndLosesNoPeak) {
+TEST(Timeline, MergesNeighborsAndLosesNoPeak) {
   Timeline timeline;
   constexpr std::int64_t kEvents = 1'000'003, kPeakAt = 700'001;
   for (std::int64_t i = 1; i <= kEvents; ++i) {

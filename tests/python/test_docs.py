@@ -168,10 +168,10 @@ def test_the_program_of_a_findings_page(program, tmp_path, page):
 
 
 @pytest.mark.parametrize("page", FINDINGS, ids=lambda p: p.stem)
-def test_the_mends_of_a_findings_page_are_python(page):
-    program, *mends = blocks(page)
-    assert program.language == "python" and len(mends) >= 3
-    for block in mends:
+def test_the_fixes_of_a_findings_page_are_python(page):
+    program, *fixes = blocks(page)
+    assert program.language == "python" and len(fixes) >= 3
+    for block in fixes:
         text = "".join(f"    {line}\n" for line in block.text.splitlines())
         ast.parse(f"def _():\n{text}" if block.language == "python" else "", filename=str(block))
 

@@ -172,6 +172,6 @@ def test_the_words_alone_decide_only_of_pytorchs_own_errors():
         def __str__(self):
             return words
 
-    said = messages.recognise(RuntimeError(words))
+    said = messages.recognize(RuntimeError(words))
     assert said is not None and said.parts == {"a": "cuda:0", "b": "cpu"}
-    assert messages.recognise(Other(words)) is None and messages.recognise(KeyError(words)) is None
+    assert messages.recognize(Other(words)) is None and messages.recognize(KeyError(words)) is None

@@ -116,11 +116,11 @@ def test_distributions_stay_on_the_device():
     )
     assert torch.distributions.Gamma(torch.ones(2, device="cuda"), 1.0).sample().device.type == "cuda"
     layer = torch.nn.Linear(3, 3, device="cuda")
-    for initialise in (
+    for initialize in (
         torch.nn.init.xavier_uniform_,
         torch.nn.init.orthogonal_,
         torch.nn.init.trunc_normal_,
         torch.nn.init.kaiming_normal_,
     ):
-        initialise(layer.weight)
+        initialize(layer.weight)
         assert layer.weight.device.type == "cuda" and layer.weight.isfinite().all()

@@ -186,7 +186,7 @@ TEST(Html, EscapesEverywhere) {
   EXPECT_EQ(html_words("a\xff\x1b[31m\nb"), "a\uFFFD␛[31m b");
 }
 
-TEST(Html, ColoursDevices) {
+TEST(Html, ColorsDevices) {
   EXPECT_EQ(device_class("cpu"), "cpu");
   EXPECT_EQ(device_class("cuda:0"), "d0");
   EXPECT_EQ(device_class("cuda:11"), "d3");

@@ -75,8 +75,8 @@ TEST(Sarif, HasOneRuleForEachCode) {
     EXPECT_EQ(rules[i].at("id"), code.code);
     EXPECT_EQ(rules[i].at("shortDescription").at("text"), code.title);
     EXPECT_EQ(rules[i].at("defaultConfiguration").at("level"), to_string(code.severity));
-    for (const auto mend : code.mends) {
-      EXPECT_NE(rules[i].at("help").at("markdown").get<std::string>().find(mend), std::string::npos);
+    for (const auto fix : code.fixes) {
+      EXPECT_NE(rules[i].at("help").at("markdown").get<std::string>().find(fix), std::string::npos);
     }
     const engine::Report report = golden_report(std::string(code.code));
     EXPECT_EQ(only_result(report).at("ruleIndex"), i);

@@ -164,7 +164,7 @@ TEST(Arena, SaysWhenASliceIsFull) {
   EXPECT_EQ(arena.allocate(0, 512), nullptr);
   EXPECT_NE(arena.allocate(1, 512), nullptr) << "the other device has room";
   for (void* chunk : chunks) arena.release(chunk);
-  EXPECT_NE(arena.allocate(0, 32 * kMiB), nullptr) << "free neighbours become one";
+  EXPECT_NE(arena.allocate(0, 32 * kMiB), nullptr) << "free neighbors become one";
 }
 
 TEST(Arena, ImpossibleReservationsThrow) {

@@ -86,7 +86,7 @@ def _attach(error: BaseException, frames: list[types.FrameType] | None) -> Findi
         return error.__dict__.get("finding")
     _asking.now = True
     try:
-        if messages.recognise(error) is None:
+        if messages.recognize(error) is None:
             return None
         error.__dict__["_locus_asked"] = True
         finding = _carried(error)
@@ -167,7 +167,7 @@ def _install_monitor() -> None:
     def raised(code: types.CodeType, offset: int, error: BaseException) -> None:
         if not isinstance(error, _ERRORS) or "_locus_asked" in error.__dict__ or getattr(_asking, "now", False):
             return
-        if messages.recognise(error) is not None:
+        if messages.recognize(error) is not None:
             _attach(error, places.frames_here())
 
     monitoring.use_tool_id(tool, "locus")

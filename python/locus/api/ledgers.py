@@ -65,7 +65,7 @@ class MemoryLine(NamedTuple):
 
 
 class ledger(contextlib.ContextDecorator):
-    """Counts transfers, synchronisations and memory of the process from here to the end of the `with` block.
+    """Counts transfers, synchronizations and memory of the process from here to the end of the `with` block.
 
         with locus.ledger() as ledger:
             train_one_step()
@@ -143,7 +143,7 @@ class ledger(contextlib.ContextDecorator):
 
     def __str__(self) -> str:
         text = _transfer_lines(self.transfers) + _sync_lines(self.syncs)
-        return "\n".join(text) if text else "no transfers and no synchronisations"
+        return "\n".join(text) if text else "no transfers and no synchronizations"
 
     def __repr__(self) -> str:
         if self._bridge is None:
@@ -220,7 +220,7 @@ class no_syncs(ledger):
         if kind is None and self.syncs:
             total = self.sync_count()
             times = "once" if total == 1 else f"{total} times"
-            lines = [f"expected no synchronisations here, but the host waited {times}:", *_sync_lines(self.syncs)]
+            lines = [f"expected no synchronizations here, but the host waited {times}:", *_sync_lines(self.syncs)]
             raise LedgerError("\n".join(lines))
 
 
@@ -229,9 +229,9 @@ _WORDS = {"_local_scalar_dense": "item", "is_nonzero": "item"}
 
 
 def _read(bridge: Bridge) -> tuple[_Sums, _Sums]:
-    """(transfers, synchronisations) so far: (count, bytes) by line, devices and kind."""
+    """(transfers, synchronizations) so far: (count, bytes) by line, devices and kind."""
     both = []
-    for entries in (bridge.transfers(), bridge.synchronisations()):
+    for entries in (bridge.transfers(), bridge.synchronizations()):
         sums: dict[_Key, list[int]] = collections.defaultdict(lambda: [0, 0])
         for entry in entries:
             kind = entry["kind"].removeprefix("aten::").partition(".")[0]

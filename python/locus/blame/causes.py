@@ -256,7 +256,7 @@ def _is_in_loop(file: source.Source, statement: ast.stmt) -> bool:
 
 
 def _is_made_there(link: Link, links: list[Link]) -> bool:
-    """`return reward`, of what the same function made out of nothing: the call that made it is to be mended."""
+    """`return reward`, of what the same function made out of nothing: the call that made it is to be fixed."""
     is_name = link.how in ("assign", "return") and isinstance(link.node, ast.Name)
     return is_name and any(each.how == "made" and each.context.scope is link.context.scope for each in links)
 

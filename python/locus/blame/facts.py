@@ -191,7 +191,7 @@ class _Case:
     def find_layers(
         self, number: int, use: expressions.Use, nodes: list[ast.AST | None], way: trails.Trail | None
     ) -> None:
-        """A result of layers that their model's move did not reach: they are what is to be mended."""
+        """A result of layers that their model's move did not reach: they are what is to be fixed."""
         facts, tensor = self.case["operands"][number], self.operands[number].get("tensor")
         others = [n for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
         steps = histories.history(tensor)

@@ -125,7 +125,7 @@ def _is_left_around(module: torch.nn.Module, device: str) -> bool:
 
 def _is_mostly_left(module: torch.nn.Module, device: str) -> bool:
     """Whether nobody moved a module, and only a few of its parts are elsewhere: put there later, from outside. A class
-    that places its own parts is another matter: there the part that it forgot is to be mended.
+    that places its own parts is another matter: there the part that it forgot is to be fixed.
     """
     parts = [part for part in module.children() if next(part.parameters(), None) is not None]
     left = [part for part in parts if _is_wholly_on(part, device)]

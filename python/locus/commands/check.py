@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--ledger] [--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
+        "[--explain] [--ledger] [--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     for action in parser._actions:
@@ -47,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
-    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
+    parser.add_argument("--explain", action="store_true", help="say why each line is blamed, and which others could be")
+    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronizations and memory by line")
 
 
 class Observed(NamedTuple):
@@ -251,7 +252,7 @@ def _steps(text: str | None) -> int | None:
 
 def write(observed: Observed, arguments: argparse.Namespace) -> None:
     """Writes the report where the options say."""
-    problems = reports.write(observed.report, observed.outputs, arguments.ledger)
+    problems = reports.write(observed.report, observed.outputs, arguments.ledger, arguments.explain)
     if arguments.output is None or problems:  # what could not be written must not be lost
         _show(observed.report, arguments)
     if problems:
@@ -266,4 +267,4 @@ def _show(report: Report, arguments: argparse.Namespace) -> None:
         terminal = False
     color = terminal and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-    endings.to_stderr(reports.render(report, arguments.format, color, width, arguments.ledger))
+    endings.to_stderr(reports.render(report, arguments.format, color, width, arguments.ledger, arguments.explain))

@@ -19,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("report", metavar="REPORT", help="what `locus check --json FILE` wrote; -: standard input")
     reports.add_options(parser, "standard output")
     parser.add_argument("--exit-status", action="store_true", help="end with the exit status that the check had")
-    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronisations and memory by line")
+    parser.add_argument("--explain", action="store_true", help="say why each line is blamed, and which others could be")
+    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronizations and memory by line")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -30,14 +31,14 @@ def execute(arguments: argparse.Namespace) -> int:
         report = reports.load(data)  # what is wrong with it is said once, before any file is written
     except ValueError as error:
         raise UsageError(f"{arguments.report} is not a report of Locus: {error}. Give what --json wrote.") from None
-    problems = reports.write(report, outputs, arguments.ledger)
+    problems = reports.write(report, outputs, arguments.ledger, arguments.explain)
     if problems:
         raise LocusError(" ".join(problems))
     if not outputs:
         terminal = sys.stdout.isatty()
         color = terminal and not os.environ.get("NO_COLOR")
         width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-        show(reports.render(report, arguments.format, color, width, arguments.ledger))
+        show(reports.render(report, arguments.format, color, width, arguments.ledger, arguments.explain))
     return reports.judge(report).exit if arguments.exit_status else 0
 
 

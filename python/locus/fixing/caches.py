@@ -39,7 +39,7 @@ def is_cached(steps: list[histories.Step], name: str) -> bool:
 
 
 def _is_made_by_default(steps: list[histories.Step]) -> bool:
-    """Whether the tensor would have been on the CPU at every call: then the call that made it is to be mended."""
+    """Whether the tensor would have been on the CPU at every call: then the call that made it is to be fixed."""
     placed = next((step.facts for step in reversed(steps) if step.facts["action"] != "computed"), None)
     return placed is None or (placed["action"] == "created" and not placed["explicit"] and placed["device"] == "cpu")
 

@@ -1,4 +1,4 @@
-"""Edits that could mend a placement: each a line of the program, rewritten in its own style. The engine chooses.
+"""Edits that could fix a placement: each a line of the program, rewritten in its own style. The engine chooses.
 
 Changes the exact piece of source that needs it and leaves everything else as it is; where that can't be done, there
 is no edit. Nothing is written to disk here.
@@ -71,7 +71,7 @@ def operand_edits(request: Request) -> dict[str, Edit]:
     if kind_of_case in _ONLY:
         ways = {kind: _WAYS[kind] for kind in _ONLY[kind_of_case]}
     else:
-        # Where the operator does not ask for the CPU, moving things there mends nothing. Results are compared there.
+        # Where the operator does not ask for the CPU, moving things there fixes nothing. Results are compared there.
         wanted = request.device != "cpu" or request.rule in ("cpu", "index")
         compared = {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
         ways = _WAYS if wanted else compared

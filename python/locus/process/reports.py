@@ -81,17 +81,19 @@ def load(data: bytes) -> Report:
     return load_bridge().Report.read(data)
 
 
-def render(report: Report, form: str, color: bool = False, width: int = 80, ledger: bool = False) -> bytes:
+def render(
+    report: Report, form: str, color: bool = False, width: int = 80, ledger: bool = False, explain: bool = False
+) -> bytes:
     """A report in one of its forms, or its findings alone ("findings")."""
     folder = os.getcwd()
-    return report.render(form, width, color, ledger, folder, source_root(folder))
+    return report.render(form, width, color, ledger, explain, folder, source_root(folder))
 
 
-def write(report: Report, outputs: list[Output], ledger: bool = False) -> list[str]:
+def write(report: Report, outputs: list[Output], ledger: bool = False, explain: bool = False) -> list[str]:
     """Writes every file that can be written; says what went wrong with the others."""
     problems = []
     for output in outputs:
-        data = render(report, output.form, ledger=ledger)
+        data = render(report, output.form, ledger=ledger, explain=explain)
         try:
             with open(output.path, "wb") as file:
                 file.write(data)
@@ -100,7 +102,7 @@ def write(report: Report, outputs: list[Output], ledger: bool = False) -> list[s
     return problems
 
 
-class Judgement(NamedTuple):
+class Judgment(NamedTuple):
     """What a report comes to; decided in locus/engine/verdict.h."""
 
     verdict: str
@@ -110,9 +112,9 @@ class Judgement(NamedTuple):
     words: str
 
 
-def judge(report: Report, all_fixed: bool = False) -> Judgement:
+def judge(report: Report, all_fixed: bool = False) -> Judgment:
     """What a report comes to; `all_fixed`: the fixes of all its findings were verified and written."""
-    return Judgement(*report.judge(all_fixed))
+    return Judgment(*report.judge(all_fixed))
 
 
 def read_baseline(path: str) -> Report:

@@ -63,7 +63,7 @@ def _read(file: pathlib.Path) -> dict[str, object] | None:
     try:
         tool = toml.loads(text).get("tool", {})
     except toml.TOMLDecodeError as error:
-        raise UsageError(f"{file} is not valid TOML: {error}. Mend it, or work in another folder.") from None
+        raise UsageError(f"{file} is not valid TOML: {error}. Fix it, or work in another folder.") from None
     table = tool.get("locus") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
         raise UsageError(f"{file}: tool.locus is not a table. Write [tool.locus] and its keys below it.")

@@ -106,7 +106,7 @@ class CodeRow(TypedDict):
     title: str
     what: str
     why: str
-    mends: list[str]
+    fixes: list[str]
 
 
 Stat = dict[str, int]

@@ -64,7 +64,7 @@ def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
 
 @pytest.fixture
 def locus_report(request: pytest.FixtureRequest) -> object:
-    """What Locus saw in this test so far: findings, transfers, synchronisations. Skips the test without --locus."""
+    """What Locus saw in this test so far: findings, transfers, synchronizations. Skips the test without --locus."""
     checks = request.config.pluginmanager.get_plugin("locus-checks")
     if checks is None:
         pytest.skip("needs pytest --locus")

@@ -142,7 +142,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "nested tensors, strided and jagged", "yes", "where the CPU has the operator", _FEATURES + "test_nested"
         ),
         Feature(
-            "quantised tensors on the device", "no", "refused by name", _FEATURES + "test_quantised_is_refused_by_name"
+            "quantized tensors on the device", "no", "refused by name", _FEATURES + "test_quantized_is_refused_by_name"
         ),
         Feature("other layouts (such as MKL-DNN) on the device", "no", "refused by name", ""),
         Feature(
@@ -279,7 +279,7 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "`set_sync_debug_mode`",
             "partly",
-            "remembered; warns of nothing (`locus check --ledger` lists synchronisations)",
+            "remembered; warns of nothing (`locus check --ledger` lists synchronizations)",
             "tests/python/test_surface.py",
         ),
         Feature(

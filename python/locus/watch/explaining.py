@@ -57,7 +57,7 @@ def traceback_frames(error: BaseException) -> list[types.FrameType]:
 
 def explain(error: BaseException, frames: list[types.FrameType] | None = None) -> Finding | None:
     """The finding behind an exception, or None where it is about something else. `frames`: those that led to it."""
-    said = messages.recognise(error)
+    said = messages.recognize(error)
     if said is None:
         return None
     frames = traceback_frames(error) if frames is None else frames

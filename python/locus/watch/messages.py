@@ -170,7 +170,7 @@ _OTHER = re.compile(
 _KINDS = (RuntimeError, TypeError, ValueError, BufferError)
 
 
-def recognise(error: BaseException) -> Said | None:
+def recognize(error: BaseException) -> Said | None:
     """Which of PyTorch's sentences about devices this error says; None for any other error."""
     if not isinstance(error, _KINDS) or type(error).__str__ is not BaseException.__str__:
         return None  # a class with words of its own is not PyTorch's
