@@ -42,16 +42,11 @@ def _settings(given):
     finder = _torch_info()
     torch = finder.find_for_build()
     if torch is None:
-        sys.exit(
-            f"PyTorch is not installed in this environment ({sys.prefix}). Locus's bridge is built for the PyTorch it "
-            "will run with. Install that first: pip install torch; then: pip install . (PyTorch elsewhere: set "
-            "LOCUS_TORCH_DIR to its torch folder.)"
-        )
+        sys.exit(finder.not_found_message())
     if finder.release(torch.version)[:2] < finder.MIN_VERSION:
         sys.exit(finder.too_old_message(torch.version))
-    tag = sys.implementation.cache_tag.replace("cpython-", "cp")
     settings = {
-        "build-dir": str(_ROOT / "build" / f"release-torch{torch.version}-{tag}"),
+        "build-dir": str(_ROOT / "build" / f"release-torch{torch.version}-{finder.python_tag()}"),
         "cmake.define.LOCUS_TORCH_DIR": str(torch.folder),
     }
     settings.update(given or {})

@@ -133,6 +133,7 @@ python_environment() {
 
 # The same way that users take, but for the isolated environment.
 stage_package() {
+  "$VENV/bin/pip" uninstall --yes locus # what the distribution was called once
   "$VENV/bin/pip" install --verbose --no-deps --no-build-isolation --force-reinstall .
   find python -name __pycache__ -prune -exec rm -rf {} +
 }

@@ -44,8 +44,8 @@ pip=$folder/venv/bin/pip
 "${PYTHON:-python3}" -m venv "$folder/venv"
 if LOCUS_TORCH_DIR='' "$pip" install . >"$folder/refusal" 2>&1; then
   echo "  (PyTorch was found outside the new environment: the refusal is not tested)"
-  "$pip" uninstall -y locus >>"$log" 2>&1
-elif grep -q "PyTorch is not installed in this environment" "$folder/refusal"; then
+  "$pip" uninstall -y torch-locus >>"$log" 2>&1
+elif grep -q "no PyTorch was found" "$folder/refusal"; then
   echo "  without PyTorch: refused, with the way out"
 else
   cat "$folder/refusal" >>"$log"
@@ -58,7 +58,7 @@ timed "pip install ." 180 "$pip" install .
 timed "pip install . again" 30 "$pip" install .
 (cd / && "$folder/venv/bin/locus" --version) || fail "the command does not run"
 (cd / && "$folder/venv/bin/python" -c "from locus import _load; _load.load_bridge()") || fail "the bridge does not load"
-timed "pip uninstall" 30 "$pip" uninstall -y locus
+timed "pip uninstall" 30 "$pip" uninstall -y torch-locus
 after=$(find "$folder/venv" -type f -not -name '*.pyc' | sort)
 new=$(comm -13 <(echo "$before") <(echo "$after") | grep -i locus || true)
 [ -z "$new" ] || fail "left behind: $new"

@@ -87,8 +87,8 @@ BELOW = {
 """Each package, and those that it may import besides itself. Modules at the top are for everybody."""
 
 AT_THE_TOP = {
-    "__init__", "__main__", "_load", "_startup", "_torch_info", "after_import", "errors", "faults", "scratch",
-    "vocabulary",
+    "__init__", "__main__", "_building", "_load", "_startup", "_torch_info", "after_import", "errors", "faults",
+    "scratch", "vocabulary",
 }  # fmt: skip
 MAY_REACH_UP = {"__init__", "__main__", "_startup"}
 """The ways in; other modules at the top import no package."""

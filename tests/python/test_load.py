@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import locus
-from locus import _load, _torch_info, errors
+from locus import _building, _load, _torch_info, errors
 
 
 def fake_torch(folder: pathlib.Path, version: str) -> pathlib.Path:
@@ -53,7 +53,7 @@ def test_torch_is_missing(torch_of, tmp_path):
     torch_of(None)
     text = message(native(tmp_path / "native"))
     assert text.startswith(
-        f"PyTorch is not installed in this environment ({sys.executable}). Install it: pip install torch;"
+        f"PyTorch is not installed in this environment ({sys.executable}). Install it: pip install torch"
     )
 
 
@@ -62,30 +62,81 @@ def test_torch_is_too_old(torch_of, tmp_path):
     assert message(native(tmp_path / "native")).startswith("PyTorch 1.13.1 is too old: Locus needs 2.6 or newer.")
 
 
-def test_bridge_is_for_another_torch(torch_of, tmp_path):
+@pytest.fixture
+def nothing_is_built(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOCUS_BUILD", "0")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_bridge_is_for_another_torch(torch_of, tmp_path, nothing_is_built):
     torch_of("2.14.1")
-    text = message(native(tmp_path / "native", "bridge.torch-2.13.0+cpu.cp311.so"))
+    tag = _torch_info.python_tag()
+    text = message(native(tmp_path / "native", f"bridge.torch-2.12.0.{tag}.so", f"bridge.torch-2.13.0.{tag}.so"))
     assert text == (
-        "Locus's bridge was built for PyTorch 2.13.0+cpu, but 2.14.1 is installed. "
-        "Rebuild it: pip install --force-reinstall --no-deps locus (or `make build` in the source tree)."
+        "Locus brings bridges for PyTorch 2.12.0 and 2.13.0, but 2.14.1 is installed, and LOCUS_BUILD=0 forbids to "
+        "build one. Unset it, or install PyTorch 2.13.0."
     )
 
 
-def test_bridge_is_for_another_python(torch_of, tmp_path):
+def test_bridge_is_for_another_python(torch_of, tmp_path, nothing_is_built):
     torch_of("2.14.1")
     text = message(native(tmp_path / "native", "bridge.torch-2.14.1.cp39.so"))
     assert text.startswith("Locus's bridge was built for another Python (cp39), but this is Python 3.")
 
 
-def test_bridge_is_missing(torch_of, tmp_path):
+def test_bridge_is_missing(torch_of, tmp_path, nothing_is_built):
     torch_of("2.14.1")
-    assert "bridge is missing" in message(native(tmp_path / "native"))
+    assert message(native(tmp_path / "native")).startswith("Locus has no bridge for PyTorch 2.14.1, and LOCUS_BUILD=0")
 
 
-def test_bridge_is_found(torch_of, tmp_path):
-    torch_of("2.14.1+cu130")
-    name = _torch_info.bridge_name("2.14.1+cu130")
-    assert _load.find_bridge(native(tmp_path / "native", name)).name == name
+def test_bridge_can_not_be_built_without_tools(torch_of, tmp_path, monkeypatch):
+    torch_of("2.14.1")
+    headers = tmp_path / "2.14.1" / "torch" / "include" / "ATen"
+    headers.mkdir(parents=True)
+    listed = tmp_path / "2.14.1" / "torchgen" / "packaged" / "ATen" / "native"
+    listed.mkdir(parents=True)
+    (listed / "native_functions.yaml").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("LOCUS_BUILD", raising=False)
+    text = message(native(tmp_path / "native"))
+    assert "building one needs a C++ compiler and CMake and Ninja or make" in text
+    assert "g++ and cmake (pip install cmake) and ninja (pip install ninja)" in text
+
+
+def test_a_bridge_in_the_cache_is_taken(torch_of, tmp_path, monkeypatch):
+    torch_of("2.14.1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    name = _torch_info.bridge_name(_torch_info.find_installed())
+    folder = _building.cache_folder()
+    folder.mkdir(parents=True)
+    (folder / name).touch()
+    assert _load.find_bridge(native(tmp_path / "native")) == folder / name
+
+
+@pytest.mark.parametrize(
+    "version, name",
+    [
+        ("2.14.1", "2.14.1"),
+        ("2.14.1+cpu", "2.14.1"),
+        ("2.14.1+cu130", "2.14.1"),
+        ("2.14.1+rocm7.1", "2.14.1+rocm7.1"),
+        ("2.15.0a0+gitabc", "2.15.0a0+gitabc"),
+    ],
+)
+def test_builds_of_one_release_share_a_bridge(torch_of, tmp_path, version, name):
+    torch_of(version)
+    found = _torch_info.bridge_name(_torch_info.find_installed())
+    assert found == f"bridge.torch-{name}.{_torch_info.python_tag()}.so"
+    assert _load.find_bridge(native(tmp_path / "native", found)).name == found
+
+
+def test_an_old_std_string_has_a_bridge_of_its_own(torch_of, tmp_path):
+    torch_of("2.6.0")
+    (tmp_path / "2.6.0" / "torch" / "lib").mkdir()
+    (tmp_path / "2.6.0" / "torch" / "lib" / "libtorch_cpu.so").touch()
+    (tmp_path / "2.6.0" / "torch" / "lib" / "libc10.so").write_bytes(b"_ZN3c106detail14torchCheckFailEPKcS2_jRKSs")
+    assert "2.6.0-pre-cxx11" in _torch_info.bridge_name(_torch_info.find_installed())
 
 
 @pytest.mark.parametrize(
@@ -117,13 +168,59 @@ def test_build_finds_torch_where_it_is_told(tmp_path, monkeypatch):
     assert _torch_info.find_for_build() == _torch_info.TorchInfo(package, "2.9.1")
 
 
+INSTALLERS = {
+    "PYTHONPATH": (["pip", "install", "."], {"PYTHONPATH": "{folder}"}),
+    "target": (["/x/python", "-m", "pip", "install", "--target", "{folder}", "."], {}),
+    "target=": (["uv", "pip", "install", "--target={folder}", "."], {}),
+    "prefix": (["/x/bin/pip3.11", "install", "--prefix", "{prefix}", "."], {}),
+    "python": (["uv", "pip", "install", "--python", "{prefix}/bin/python", "."], {}),
+    "virtual environment": (["uv", "pip", "install", "."], {"VIRTUAL_ENV": "{prefix}"}),
+}
+
+
+@pytest.mark.parametrize("how", INSTALLERS)
+def test_build_finds_torch_where_the_installer_was_told(how, tmp_path, monkeypatch):
+    """An isolated build sees none of it itself."""
+    inside = _torch_info._packages_of(str(tmp_path))[0]
+    package = fake_torch(inside, "2.9.1")
+    words, variables = INSTALLERS[how]
+    fill = {"folder": inside, "prefix": tmp_path}
+    installer = _torch_info._Installer(
+        [word.format(**fill) for word in words], {name: value.format(**fill) for name, value in variables.items()}
+    )
+    monkeypatch.setattr(_torch_info, "_ancestors", lambda: [installer])
+    monkeypatch.delenv("LOCUS_TORCH_DIR", raising=False)
+    assert _torch_info.find_for_build() == _torch_info.TorchInfo(package, "2.9.1")
+
+
+def test_the_installer_above_is_seen(tmp_path):
+    """By its command line and the variables it was started with."""
+    code = (
+        "import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', "
+        "'from locus import _torch_info; print(_torch_info.build_folders()[0])'], "
+        "env={'PATH': '/usr/bin', 'PYTHONNOUSERSITE': '1'}).returncode)"
+    )
+    script = tmp_path / "pip"
+    script.write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": "/somewhere"}, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "/somewhere", done
+
+
+def test_what_was_looked_at_is_said(monkeypatch):
+    monkeypatch.delenv("LOCUS_TORCH_DIR", raising=False)
+    words = _torch_info.not_found_message()
+    assert all(str(folder) in words for folder in _torch_info.build_folders()) and "LOCUS_TORCH_DIR=" in words
+
+
 def test_the_version_is_that_of_the_package():
-    assert importlib.metadata.version("locus") == locus.__version__
+    assert importlib.metadata.version("torch-locus") == locus.__version__
 
 
 def test_the_package_leaves_with_all_its_files():
     """What `pip uninstall` removes is what RECORD lists: the startup hook and the bridge must be in it."""
-    listed = {str(path) for path in importlib.metadata.files("locus")}
+    listed = {str(path) for path in importlib.metadata.files("torch-locus")}
     assert "locus-startup.pth" in listed
     assert any(name.startswith("locus/_native/bridge.torch-") for name in listed)
     assert "locus/py.typed" in listed

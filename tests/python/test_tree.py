@@ -46,3 +46,15 @@ def test_no_file_names_a_package_registry():
             if match:
                 wrong.append(f"{path.relative_to(ROOT)}:{number}: {match.group()}")
     assert not wrong
+
+
+def test_nobody_is_told_to_install_the_other_locus():
+    """The distribution is torch-locus; the name locus belongs to another project there."""
+    pattern = re.compile(r"pip3?\s+(?:install|uninstall|show|download)\b[^\n;`\"')]*(?<![-\w/.])locus\b(?![-/.\w])")
+    wrong = []
+    for path in files():
+        for number, line in enumerate(path.read_bytes().decode("utf-8", "replace").splitlines(), 1):
+            if pattern.search(line):
+                wrong.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not wrong
+    assert pattern.search("pip " + "install --no-deps " + "locus") and not pattern.search("pip install ./locus")
