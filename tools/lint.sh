@@ -16,7 +16,7 @@ step() {
 }
 
 mapfile -t cpp < <(git ls-files -co --exclude-standard '*.cc' '*.h' | xargs -r ls -d 2>/dev/null)
-mapfile -t tidy < <(git ls-files -co --exclude-standard 'locus/engine/*.cc' 'locus/report/*.cc' 'locus/sim/*.cc' | xargs -r ls -d 2>/dev/null)
+mapfile -t tidy < <(git ls-files -co --exclude-standard 'locus/engine/*.cc' 'locus/order/*.cc' 'locus/report/*.cc' 'locus/sim/*.cc' | xargs -r ls -d 2>/dev/null)
 
 clang_format() { [ ${#cpp[@]} -eq 0 ] || "$bin/clang-format" "$@" "${cpp[@]}"; }
 

@@ -1,0 +1,102 @@
+// What is remembered of a piece of memory: who wrote it last, who has read it since. One record serves a whole storage
+// until somebody touches a part of it; then it is split into ranges of bytes. FastTrack's way: most memory is read by
+// one lane at a time, and one record of a read is enough (Flanagan and Freund, PLDI 2009).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "locus/order/clock.h"
+
+namespace locus::order {
+
+enum class Kind : std::uint8_t { kRead, kWrite };
+
+/// What the caller wants to know again when two accesses conflict. Nothing here looks at it.
+struct Note {
+  std::uint32_t site = 0;
+  std::uint16_t op = 0;
+  std::uint8_t argument = 0;
+  bool operator==(const Note&) const = default;
+};
+
+/// One read or write that was seen. `time` 0: none.
+struct Access {
+  Time time = 0;
+  std::uint32_t site = 0;
+  Lane lane = 0;
+  std::uint16_t op = 0;
+  std::uint8_t argument = 0;
+  bool gaps = false;   ///< it touched some bytes of its range, not all
+  bool freed = false;  ///< it was made to a tensor that has been freed, and had this memory before
+
+  Note note() const { return {site, op, argument}; }
+};
+
+/// The bytes of an access, from the beginning of the storage. One that goes to its end says kEnd.
+struct Range {
+  static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
+  std::uint64_t begin = 0, end = kEnd;
+  /// Whether one of the bytes [begin, end) is touched; none: all are.
+  const std::function<bool(std::uint64_t begin, std::uint64_t end)>* touches = nullptr;
+
+  bool is_all() const { return begin == 0 && end == kEnd && touches == nullptr; }
+};
+
+/// Two accesses to the same bytes, at least one of them a write, that nothing orders. The second is the one at hand.
+struct Conflict {
+  Kind first_kind = Kind::kWrite;
+  Access first;
+  std::uint64_t begin = 0, end = Range::kEnd;
+};
+using Conflicts = std::vector<Conflict>;
+
+/// What is known of some bytes.
+struct Cell {
+  Access write;                                ///< the last one
+  Access read;                                 ///< since then
+  std::unique_ptr<std::vector<Access>> reads;  ///< further ones, of other lanes, that are not ordered with it
+
+  Cell() = default;
+  Cell(const Cell& other);
+  Cell& operator=(const Cell& other);
+  Cell(Cell&&) = default;
+  Cell& operator=(Cell&&) = default;
+  bool empty() const { return write.time == 0 && read.time == 0 && reads == nullptr; }
+};
+
+class Shadow {
+ public:
+  /// Pieces beyond this are forgotten: what is not known is not blamed.
+  static constexpr std::size_t kMostPieces = 256;
+
+  /// Remembers the access, and adds what it conflicts with. `now` is the clock of the access's lane.
+  void add(Kind kind, Access access, const Range& range, const VectorClock& now, Conflicts* conflicts);
+  /// Uses of a freed tensor that had these bytes before: later writes must come after them.
+  void inherit(const std::vector<Access>& uses, const Range& range);
+  /// Calls `visit(const Cell&)` for all that is known.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    if (pieces_ == nullptr) return visit(whole_);
+    for (const Piece& piece : *pieces_) visit(piece.cell);
+  }
+  bool is_split() const { return pieces_ != nullptr; }
+
+ private:
+  struct Piece {
+    std::uint64_t begin, end;
+    Cell cell;
+  };
+  void split(std::uint64_t at);
+  void add_with_gaps(Kind kind, const Access& access, const Range& range, const VectorClock& now, Conflicts* conflicts);
+  static void add_to(Cell& cell, Kind kind, const Access& access, const Range& range, std::uint64_t begin,
+                     std::uint64_t end, const VectorClock& now, Conflicts* conflicts);
+  static void remember(Cell& cell, Kind kind, const Access& access, const VectorClock& now);
+
+  Cell whole_;                                  ///< while there are no pieces
+  std::unique_ptr<std::vector<Piece>> pieces_;  ///< in order, without holes
+};
+
+}  // namespace locus::order
