@@ -21,8 +21,10 @@
 #include "locus/engine/merge.h"
 #include "locus/engine/verdict.h"
 #include "locus/report/closing.h"
+#include "locus/report/hosts.h"
 #include "locus/report/html.h"
 #include "locus/report/json.h"
+#include "locus/report/lines.h"
 #include "locus/report/sarif.h"
 #include "locus/report/text.h"
 
@@ -41,16 +43,20 @@ Report read(const std::string& json, Report (*reader)(std::string_view) = report
   }
 }
 
-py::bytes render(const Report& report, const std::string& form, int width, bool color, bool ledger, bool explain,
-                 const std::string& directory, const std::string& root) {
+/// `root`: paths for code hosts count from there; the other options are those of the text.
+py::bytes render(const Report& report, const std::string& form, const report::TextOptions& options,
+                 const std::string& root) {
+  const std::string& directory = options.directory;
   if (form == "json") return report::render_json(report);
   if (form == "html") return report::render_html(report, {.directory = directory});
   if (form == "sarif") return report::render_sarif(report, {.directory = directory, .root = root});
-  if (form != "text" && form != "findings") throw py::value_error("a report has no form " + form);
-  report::TextOptions options;
-  options.width = width, options.color = color, options.ledger = ledger, options.explain = explain,
-  options.directory = directory;
+  if (form == "gitlab") return report::render_gitlab(report, directory, root);
+  if (form == "markdown") return report::render_markdown(report, directory, root);
+  if (form == "concise") return report::render_concise(report, options);
+  if (form == "statistics") return report::render_statistics(report, options);
+  if (form == "github") return report::render_github(report, options, root);
   if (form == "text") return report::render_text(report, options);
+  if (form != "findings") throw py::value_error("a report has no form " + form);
   std::string out;  // the blocks alone, for a reader who has a closing line of his own
   for (const engine::Finding& finding : report.findings)
     out += (out.empty() ? "" : "\n") + report::render_finding(finding, options, report.program.steps);
@@ -94,10 +100,21 @@ void end(Report& report, int exit, std::string by, double seconds, int64_t steps
 }  // namespace
 
 void define_report(py::module_& m) {
+  py::class_<report::TextOptions>(m, "TextOptions")
+      .def(py::init<>())
+      .def_readwrite("width", &report::TextOptions::width)
+      .def_readwrite("color", &report::TextOptions::color)
+      .def_readwrite("quiet", &report::TextOptions::quiet)
+      .def_readwrite("fold", &report::TextOptions::fold)
+      .def_readwrite("next", &report::TextOptions::next)
+      .def_readwrite("fix", &report::TextOptions::fix)
+      .def_readwrite("pages", &report::TextOptions::pages)
+      .def_readwrite("explain", &report::TextOptions::explain)
+      .def_readwrite("ledger", &report::TextOptions::ledger)
+      .def_readwrite("directory", &report::TextOptions::directory);
   py::class_<Report>(m, "Report")
       .def_static("read", [](const std::string& json) { return read(json); })
-      .def("render", &render, py::arg("form"), py::arg("width") = 80, py::arg("color") = false,
-           py::arg("ledger") = false, py::arg("explain") = false, py::arg("directory") = "", py::arg("root") = "")
+      .def("render", &render, py::arg("form"), py::arg("options") = report::TextOptions(), py::arg("root") = "")
       .def("ignore", &ignore)
       .def("compare", [](Report& self, const Report& earlier,
                          std::string file) { self.baseline = engine::compare(earlier, self, std::move(file)); })

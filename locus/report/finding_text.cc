@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "locus/report/operands.h"
 #include "locus/report/phrase.h"
@@ -49,7 +50,7 @@ class Block {
  public:
   Block(const Finding& finding, const TextOptions& options, std::int64_t steps)
       : finding_(finding), options_(options), steps_(steps), width_(layout_width(options)) {
-    tone_ = finding.severity == Severity::kError ? Tone::kError : Tone::kWarning;
+    tone_ = severity_tone(finding);
     if (finding.uses.empty()) {
       use_.at = finding.cause;
     } else {
@@ -100,13 +101,30 @@ class Block {
     if (message.empty()) message = code == nullptr ? "tensors on different devices" : std::string(code->title);
     const std::string head =
         fmt::format("{}[{}]: ", to_string(finding_.severity), shorten(clean(finding_.code), kMaxCode));
+    const std::size_t start = out_.size();
     paragraph(head, tone_, message, Tone::kBold);
+    if (!options_.pages.empty() && code != nullptr) {
+      linked(start, code->code, fmt::format("{}/{}.md", options_.pages, code->code));
+    }
   }
 
   void pointer(std::string_view arrow, const Location& at, std::string_view more) {
-    std::string where = place(at, options_.directory, true);
+    const std::string shown = place(at, options_.directory, true);
+    std::string where = shown;
     if (!at.function.empty() && at.function != "<module>") where += " in " + clean(at.function);
+    const std::size_t start = out_.size();
     paragraph(fmt::format("{:{}}{} ", "", gutter_, arrow), Tone::kGutter, where + std::string(more));
+    if (!options_.pages.empty() && is_file(at.file)) {
+      linked(start, shown, (std::filesystem::path(options_.directory) / at.file).lexically_normal().string());
+    }
+  }
+
+  /// Makes a link to a file of words that were written since `start`, where they stand on one line.
+  void linked(std::size_t start, std::string_view words, std::string_view file) {
+    const std::size_t at = out_.find(words, start);
+    if (at != out_.npos && !words.empty()) {
+      out_.replace(at, words.size(), link(words, "file://" + encoded_path(file)));
+    }
   }
 
   void source() {
@@ -274,6 +292,10 @@ class Block {
 };
 
 }  // namespace
+
+Tone severity_tone(const Finding& finding) {
+  return finding.severity == Severity::kError ? Tone::kError : Tone::kWarning;
+}
 
 std::string render_finding(const Finding& finding, const TextOptions& options, std::int64_t steps) {
   return Block(finding, options, steps).render();

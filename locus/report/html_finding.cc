@@ -22,7 +22,12 @@ constexpr std::size_t kFindingBytes = 1'150'000, kEditBytes = 250'000;
 std::string tone_of(const Finding& finding) { return finding.severity == Severity::kError ? "error" : "warning"; }
 
 std::string badge(const Finding& finding) {
-  return fmt::format("<span class=\"badge {0}\">{0} {1}</span>", tone_of(finding), html_words(finding.code, 12));
+  const std::string code = html_words(finding.code, 12);
+  if (engine::find_code(finding.code) == nullptr) {
+    return fmt::format("<span class=\"badge {0}\">{0} {1}</span>", tone_of(finding), code);
+  }
+  return fmt::format("<a class=\"badge {0}\" href=\"{2}\" rel=noreferrer>{0} {1}</a>", tone_of(finding), code,
+                     escape(page_uri(finding.code)));
 }
 
 std::string title_of(const Finding& finding) {

@@ -37,8 +37,8 @@ std::string html_transfers(const engine::Report& report, std::string_view direct
     count = add_up(count, each.count), bytes = add_up(bytes, each.bytes);
     std::string way = device_chip(each.from) + " → " + device_chip(each.to);
     if (!each.note.empty()) way += " <small>" + html_words(each.note, 60) + "</small>";
-    std::vector<std::string> cells = {html_place(each.file, each.line, directory), std::move(way), grouped(each.count),
-                                      bytes_text(each.bytes)};
+    std::vector<std::string> cells = {html_source_place(each.file, each.line, directory, each.text), std::move(way),
+                                      grouped(each.count), bytes_text(each.bytes)};
     if (timed) cells.push_back(time_text(each.milliseconds));
     table.rows.push_back({std::move(cells), static_cast<double>(each.bytes), each.to});
   }
@@ -61,7 +61,7 @@ std::string html_syncs(const engine::Report& report, std::string_view directory)
            report.syncs, [](const auto& s) { return std::tie(s.file, s.line, s.kind); }, merge,
            [](const auto& s) { return s.count; })) {
     count = add_up(count, each.count);
-    std::vector<std::string> cells = {html_place(each.file, each.line, directory),
+    std::vector<std::string> cells = {html_source_place(each.file, each.line, directory, each.text),
                                       html_code(waiting_call(each.kind), 60), grouped(each.count)};
     if (timed) cells.push_back(time_text(each.milliseconds));
     table.rows.push_back({std::move(cells), static_cast<double>(each.count), ""});

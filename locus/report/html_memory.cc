@@ -14,7 +14,7 @@ using engine::MemoryTimeline;
 
 namespace {
 
-constexpr std::size_t kMaxPoints = 1000, kMaxDevices = 16;
+constexpr std::size_t kMaxPoints = 1000, kMaxDevices = 16, kMaxPointers = 128;
 constexpr std::int64_t kMaxTicks = 12;
 constexpr int kWidth = 1000, kHeight = 180;
 
@@ -53,7 +53,8 @@ class Chart {
       out += fmt::format("<line class=tick x1={0:.1f} x2={0:.1f} y1=0 y2={1} />", tick.x * kWidth, kHeight);
     }
     out += fmt::format("<line class=grid x1=0 x2={} y1={} y2={} />", kWidth, kHeight / 2, kHeight / 2);
-    out += "<path class=high d=\"" + area(line_.high) + "\"/><path class=low d=\"" + area(line_.low) + "\"/></svg>";
+    out += "<path class=high d=\"" + area(line_.high) + "\"/><path class=low d=\"" + area(line_.low) + "\"/>" +
+           pointers() + "</svg>";
     out += fmt::format("<i class=peak style=\"left:{};top:{}\"></i>", percent(x(highest_), 1),
                        percent(end_ - static_cast<double>(line_.high[highest_]), end_));
     out += "<div class=steps>";
@@ -86,6 +87,25 @@ class Chart {
       d += fmt::format("V{:.1f}H{:.1f}", y(values[i]), width * static_cast<double>(i + 1));
     }
     return d + fmt::format("V{}Z", kHeight);
+  }
+
+  /// What a pointer over the plot is told: how full the device was there, and in which step.
+  std::string pointers() const {
+    const std::size_t count = std::min(points_, kMaxPointers);
+    const double width = static_cast<double>(kWidth) / static_cast<double>(count);
+    std::string out;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t begin = i * points_ / count, end = std::max(begin + 1, (i + 1) * points_ / count);
+      std::int64_t low = line_.low[begin], high = line_.high[begin];
+      for (std::size_t at = begin; at < end; ++at) {
+        low = std::min(low, line_.low[at]), high = std::max(high, line_.high[at]);
+      }
+      const std::string step = begin < line_.step.size() ? fmt::format("step {}: ", grouped(line_.step[begin])) : "";
+      const std::string from = low == high ? "" : bytes_text(low) + " to ";
+      out += fmt::format("<rect class=hit x={:.1f} y=0 width={:.1f} height={}><title>{}{}{}</title></rect>",
+                         width * static_cast<double>(i), width, kHeight, step, from, bytes_text(high));
+    }
+    return out;
   }
 
   /// Where optimizer steps end, thinned out.
@@ -125,10 +145,11 @@ std::string by_line(const DeviceMemory& memory, std::string_view directory) {
            [](const auto& m) { return m.bytes; })) {
     const double share =
         memory.peak > 0 ? 100.0 * static_cast<double>(each.bytes) / static_cast<double>(memory.peak) : 0;
-    table.rows.push_back({{html_place(each.file, each.line, directory), grouped(each.count), bytes_text(each.bytes),
-                           share > 0 && share < 0.5 ? "&lt;1%" : fmt::format("{:.0f}%", std::clamp(share, 0.0, 100.0))},
-                          static_cast<double>(each.bytes),
-                          memory.device});
+    table.rows.push_back(
+        {{html_source_place(each.file, each.line, directory, each.text), grouped(each.count), bytes_text(each.bytes),
+          share > 0 && share < 0.5 ? "&lt;1%" : fmt::format("{:.0f}%", std::clamp(share, 0.0, 100.0))},
+         static_cast<double>(each.bytes),
+         memory.device});
   }
   return html_bars(table);
 }

@@ -117,6 +117,13 @@ std::string html_place(std::string_view file, int line, std::string_view directo
   return located(place(file, line, directory), file);
 }
 
+std::string html_source_place(std::string_view file, int line, std::string_view directory, std::string_view text) {
+  std::string out = html_place(file, line, directory);
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin != text.npos) out += "<br><small>" + html_code(text.substr(begin), 70) + "</small>";
+  return out;
+}
+
 std::string html_file_line(std::string_view file, int line, std::string_view directory) {
   const std::string whole = place(file, line, directory);
   return located(whole.substr(whole.rfind('/') + 1), file);  // npos + 1 is 0: no folder

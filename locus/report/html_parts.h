@@ -35,6 +35,9 @@ std::string device_chip(std::string_view device);
 /// "train.py:41", with the whole path as a tooltip.
 std::string html_place(std::string_view file, int line, std::string_view directory);
 
+/// The same with the line's text below it, where that is known.
+std::string html_source_place(std::string_view file, int line, std::string_view directory, std::string_view text);
+
 /// The same without folders, where there is little room; the tooltip has them.
 std::string html_file_line(std::string_view file, int line, std::string_view directory);
 

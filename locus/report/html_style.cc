@@ -80,6 +80,7 @@ margin:0 0 12px}
 .finding .num{font-weight:700;color:var(--dim)}
 .finding .head{flex:1 1 22rem;font-weight:600}.finding .head code{font-weight:700}
 .finding[hidden]{display:none}
+a.badge{text-decoration:none}a.badge:hover{text-decoration:underline}.hit{fill:transparent}.hit:hover{fill:currentColor;opacity:.15}
 .badge{font:600 .78em/1.5 var(--mono);color:var(--error);white-space:nowrap}.badge.warning{color:var(--warning)}
 .body{padding:0 18px 12px}
 .msg{margin:0 0 12px;color:var(--dim)}

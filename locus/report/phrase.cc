@@ -5,8 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "locus/engine/utf8.h"
 #include "locus/report/screen.h"
+#include "locus/version.h"
 
 namespace locus::report {
 
@@ -69,6 +72,42 @@ std::string place(const Location& at, std::string_view directory, bool with_colu
   std::string text = place(at.file, at.line, directory);
   if (with_column && at.line > 0 && at.column >= 0) text += fmt::format(":{}", std::int64_t{at.column} + 1);
   return text;
+}
+
+bool is_file(std::string_view name) { return !name.empty() && !name.starts_with('<'); }
+
+std::string path_below(std::string_view file, std::string_view directory, std::string_view root) {
+  namespace fs = std::filesystem;
+  const fs::path whole = (fs::path(directory) / fs::path(file)).lexically_normal();
+  const fs::path below = whole.lexically_relative(fs::path(root.empty() ? directory : root));
+  const bool inside = !below.empty() && below != "." && *below.begin() != "..";
+  return engine::valid_utf8(inside ? below.generic_string() : whole.generic_string());
+}
+
+const Location& primary(const engine::Finding& finding) {
+  if ((is_file(finding.cause.file) && finding.cause.line > 0) || finding.uses.empty()) return finding.cause;
+  return finding.uses.front().at;
+}
+
+std::string heading_of(const engine::Finding& finding) {
+  const engine::CodeInfo* code = engine::find_code(finding.code);
+  return fmt::format("{}: {}", clean(finding.code), code == nullptr ? "tensors on different devices" : code->title);
+}
+
+std::string in_one_sentence(const engine::Finding& finding) {
+  if (!finding.why.empty()) return clean(finding.why);
+  if (!finding.message.empty()) return clean(finding.message);
+  const engine::CodeInfo* code = engine::find_code(finding.code);
+  return code == nullptr ? "tensors on different devices" : std::string(code->title);
+}
+
+bool is_edit(const engine::Fix& fix) {
+  return fix.line > 0 && is_file(fix.file) && !(fix.old_text.empty() && fix.new_text.empty());
+}
+
+std::string page_uri(std::string_view code) {
+  const bool known = engine::find_code(code) != nullptr;
+  return fmt::format("{}{}", kDocumentation, known ? fmt::format("findings/{}/", code) : "");
 }
 
 std::string operator_name(std::string_view op) {

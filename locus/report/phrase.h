@@ -16,6 +16,27 @@ inline constexpr std::size_t kMaxRanks = 16, kMaxFixes = 3;
 std::string place(const engine::Location& at, std::string_view directory, bool with_column = false);
 std::string place(std::string_view file, int line, std::string_view directory);
 
+/// Whether it is a file's name, and not "<string>".
+bool is_file(std::string_view name);
+
+/// The path below `root`, for tools that count from there, or else the whole path. Relative paths start at `directory`.
+std::string path_below(std::string_view file, std::string_view directory, std::string_view root);
+
+/// Where a finding stands in a list: at the line to edit, or else at the first line where it hurts.
+const engine::Location& primary(const engine::Finding& finding);
+
+/// "LOC004: A tensor was made without a device".
+std::string heading_of(const engine::Finding& finding);
+
+/// Why it is wrong, or else what is wrong, in one line.
+std::string in_one_sentence(const engine::Finding& finding);
+
+/// Whether a fix is a change of text, and not only words.
+bool is_edit(const engine::Fix& fix);
+
+/// The page of a code in the documentation; its first page where there is no such code.
+std::string page_uri(std::string_view code);
+
 /// "aten::add.Tensor" is "add" to a person.
 std::string operator_name(std::string_view op);
 

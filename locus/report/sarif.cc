@@ -32,20 +32,6 @@ constexpr char kBase[] = "SRCROOT";
 
 Json text_of(std::string_view text) { return {{"text", text}}; }
 
-/// The path part of a URI: everything but letters, digits, "-._~" and slashes is encoded.
-std::string encoded(std::string_view path) {
-  std::string out;
-  for (const char c : path) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (letter || std::string_view("-._~/").find(c) != std::string_view::npos) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
-
 /// "plain-attribute" is PlainAttribute to tools.
 std::string camel_case(std::string_view reason) {
   std::string out;
@@ -70,6 +56,7 @@ Json rules() {
                    {"shortDescription", text_of(code.title)},
                    {"fullDescription", text_of(code.what)},
                    {"help", {{"text", plain}, {"markdown", markdown}}},
+                   {"helpUri", page_uri(code.code)},
                    {"defaultConfiguration", {{"level", to_string(code.severity)}}},
                    {"properties",
                     {{"tags", {"pytorch", "device-placement", code.reason}},
@@ -78,8 +65,6 @@ Json rules() {
   }
   return all;
 }
-
-bool is_file(std::string_view name) { return !name.empty() && !name.starts_with('<'); }
 
 class Run {
  public:
@@ -116,9 +101,10 @@ class Run {
                    {{"name", "Locus"},
                     {"fullName", "Locus, device placement for PyTorch"},
                     {"version", clean(version)},
+                    {"informationUri", kDocumentation},
                     {"rules", rules()}}}}},
                 {"invocations", Json::array({invocation(std::move(notices))})},
-                {"originalUriBaseIds", {{kBase, {{"uri", "file://" + encoded(root) + (root == "/" ? "" : "/")}}}}},
+                {"originalUriBaseIds", {{kBase, {{"uri", "file://" + encoded_path(root) + (root == "/" ? "" : "/")}}}}},
                 {"columnKind", "unicodeCodePoints"},
                 {"results", std::move(results)}};
     // Several programs of one repository are several analyses to a code host.
@@ -151,8 +137,8 @@ class Run {
 
   Json artifact(std::string_view file) const {
     const auto [path, inside] = relative(engine::valid_utf8(file));
-    if (inside) return {{"uri", encoded(path)}, {"uriBaseId", kBase}};
-    return {{"uri", "file://" + encoded(path)}};
+    if (inside) return {{"uri", encoded_path(path)}, {"uriBaseId", kBase}};
+    return {{"uri", "file://" + encoded_path(path)}};
   }
 
   static Json region(const Location& at) {
@@ -181,12 +167,6 @@ class Run {
     }
     if (!words.empty()) json["message"] = text_of(words);
     return json;
-  }
-
-  /// The line to edit, or else the first line where it hurts.
-  static const Location& primary(const Finding& finding) {
-    if ((is_file(finding.cause.file) && finding.cause.line > 0) || finding.uses.empty()) return finding.cause;
-    return finding.uses.front().at;
   }
 
   std::string message(const Finding& finding) const {
@@ -315,7 +295,7 @@ class Run {
   Json fixes(const Finding& finding) const {
     Json all = Json::array();
     for (const Fix& fix : finding.fixes) {
-      if (fix.line <= 0 || !is_file(fix.file) || (fix.old_text.empty() && fix.new_text.empty())) continue;
+      if (!is_edit(fix)) continue;
       std::string words = fix.note.empty() ? "Edit line " + std::to_string(fix.line) : clean(fix.note);
       words += fix.verified ? " (verified)" : " (suggested)";
       all.push_back({{"description", text_of(words)},

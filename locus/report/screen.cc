@@ -84,6 +84,23 @@ std::string paint(std::string_view text, Tone tone, bool color) {
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(tone)], text);
 }
 
+std::string link(std::string_view text, std::string_view uri) {
+  return fmt::format("\x1b]8;;{}\x1b\\{}\x1b]8;;\x1b\\", uri, text);
+}
+
+std::string encoded_path(std::string_view path) {
+  std::string out;
+  for (const char c : path) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (letter || std::string_view("-._~/").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
 int character_width(char32_t character) {
   if (character < 0x300) return 1;
   return within(kZero, character) ? 0 : within(kWide, character) ? 2 : 1;

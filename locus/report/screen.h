@@ -16,6 +16,12 @@ enum class Tone : std::uint8_t { kPlain, kBold, kError, kWarning, kGutter, kGood
 /// The text in the color of its tone, or as it is when colors are off.
 std::string paint(std::string_view text, Tone tone, bool color);
 
+/// The text as a link (OSC 8), for terminals that know them; others show the text.
+std::string link(std::string_view text, std::string_view uri);
+
+/// The path part of a URI: everything but letters, digits, "-._~" and slashes is encoded.
+std::string encoded_path(std::string_view path);
+
 /// One character with its place on the screen.
 struct Cell {
   char32_t character;

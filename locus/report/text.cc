@@ -153,6 +153,23 @@ std::string baseline(const Report& report, const TextOptions& options) {
   return out;
 }
 
+/// "5 fixes: locus fix --apply train.py; about LOC003: locus codes LOC003".
+std::string what_next(const Report& report, const TextOptions& options) {
+  std::int64_t fixes = 0;
+  const engine::Finding* first = nullptr;
+  for (const engine::Finding& finding : report.findings) {
+    if (engine::is_known(report, finding)) continue;
+    if (first == nullptr && engine::find_code(finding.code) != nullptr) first = &finding;
+    fixes += std::ranges::any_of(finding.fixes, is_edit) ? 1 : 0;
+  }
+  if (!options.next || first == nullptr) return {};
+  std::string words;
+  if (fixes > 0 && !options.fix.empty()) {
+    words = fmt::format("{}: {}; ", fixes == 1 ? "1 fix" : grouped(fixes) + " fixes", clean(options.fix));
+  }
+  return hanging("next: ", words + fmt::format("about {0}: locus codes {0}", first->code), options, Tone::kBold);
+}
+
 TextOptions settled(const TextOptions& options) {
   TextOptions settled = options;
   std::error_code ignored;
@@ -168,14 +185,12 @@ std::string render_summary(const Report& report, const TextOptions& options) {
 
 std::string render_text(const Report& report, const TextOptions& asked) {
   const TextOptions options = settled(asked);
-  std::string out;
-  for (const engine::Finding& finding : report.findings) {
-    if (!engine::is_known(report, finding)) out += render_finding(finding, options, report.program.steps) + "\n";
-  }
+  std::string out = render_findings(report, options);
   if (options.ledger) out += ledger(report, options);
+  if (options.quiet) return out;
   out += baseline(report, options) + not_run(report, options);
   for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
-  return out + render_summary(report, options);
+  return out + render_summary(report, options) + what_next(report, options);
 }
 
 }  // namespace locus::report

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 """The version of Locus."""
+__documentation__ = "https://torch-locus.readthedocs.io/en/latest/"
+"""Where the documentation is."""
 
 __all__ = [
     "PlacementWarning",

@@ -151,6 +151,20 @@ def codes() -> list[CodeRow]: ...
 def make_report(frame: str, line_text: _LineText, /) -> Report: ...
 def take_in(report: str | bytes, /) -> None: ...
 
+class TextOptions:
+    """How a report is shown as text; see locus/report/text.h."""
+
+    width: int
+    color: bool
+    quiet: bool
+    fold: bool
+    next: bool
+    fix: str
+    pages: str
+    explain: bool
+    ledger: bool
+    directory: str
+
 class Report:
     """Everything that a run brought to light."""
 
@@ -159,11 +173,7 @@ class Report:
     def render(
         self,
         form: str,
-        width: int = 80,
-        color: bool = False,
-        ledger: bool = False,
-        explain: bool = False,
-        directory: str = "",
+        options: TextOptions = ...,
         root: str = "",
     ) -> bytes: ...
     def ignore(

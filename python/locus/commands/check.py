@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
+import shlex
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from locus import scratch
-from locus.commands import run
+from locus.commands import run, several
 from locus.errors import LocusError, UsageError
-from locus.process import children, endings, launching, reports, reruns, runner, settings, simulation, watched
+from locus.process import children, endings, launching, reports, reruns, runner, screen, settings, simulation, watched
 from locus.process.session import Session
 from locus.program.end import End
 from locus.ranks import checking
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 
+EXIT_CODES = (
+    "exit status: 0 nothing was found in what ran; 1 findings, or the program's own; 2 nothing was or could be "
+    "checked; 130 Ctrl-C; 143 SIGTERM; other: the program's own"
+)
+
 SUMMARY = "find every tensor that is on the wrong device, in one run"
 
 
@@ -33,8 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--explain] [--ledger] [--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
-        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "[-q | -v] [--statistics] [--explain] [--ledger] "
+        "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
+        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
     )
     for action in parser._actions:
         if action.dest == "devices":
@@ -47,8 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
-    parser.add_argument("--explain", action="store_true", help="say why each line is blamed, and which others could be")
-    parser.add_argument("--ledger", action="store_true", help="add transfers, synchronizations and memory by line")
+    parser.add_argument("--each", action="store_true", help="check several programs: files, and folders of them")
+    parser.epilog = EXIT_CODES
 
 
 class Observed(NamedTuple):
@@ -62,6 +68,10 @@ class Observed(NamedTuple):
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs and checks the program; the exit status that its verdict has (locus/engine/verdict.h)."""
+    words = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
+    if arguments.module is None and arguments.code is None and words:
+        if arguments.each or several.is_folder_of_programs(words):
+            return several.execute(arguments, words)
     return observe(arguments, lambda observed: _report(observed, arguments))
 
 
@@ -94,6 +104,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     nproc = launching.parse_nproc(arguments.nproc, options.devices)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
+    reports.style_of(arguments)  # what can't be meant is said before the program runs
     max_runs = reruns.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
@@ -141,7 +152,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
                 lambda shared_rng: _prepare_devices(arguments, options._replace(rng="cpu") if shared_rng else options),
                 lambda n: Session(target.name, target.arguments, n, project),
                 max_runs,
-                arguments.format != "text" and arguments.output is None,
+                arguments.quiet or (arguments.format != "text" and arguments.output is None),
                 compares_output=not arguments.real,  # a card's numbers are not the CPU's to the last digit
             )
         exit_code = _run_to_its_end(target, arguments, options, session, ending)
@@ -252,7 +263,7 @@ def _steps(text: str | None) -> int | None:
 
 def write(observed: Observed, arguments: argparse.Namespace) -> None:
     """Writes the report where the options say."""
-    problems = reports.write(observed.report, observed.outputs, arguments.ledger, arguments.explain)
+    problems = reports.write(observed.report, observed.outputs, reports.style_of(arguments, fix_command(arguments)))
     if arguments.output is None or problems:  # what could not be written must not be lost
         _show(observed.report, arguments)
     if problems:
@@ -261,10 +272,18 @@ def write(observed: Observed, arguments: argparse.Namespace) -> None:
 
 def _show(report: Report, arguments: argparse.Namespace) -> None:
     """On standard error as it was when the check began, whatever the program has put in its place."""
-    try:
-        terminal = os.isatty(2)
-    except OSError:
-        terminal = False
-    color = terminal and not os.environ.get("NO_COLOR")
-    width = shutil.get_terminal_size((80, 24)).columns if terminal else 80
-    endings.to_stderr(reports.render(report, arguments.format, color, width, arguments.ledger, arguments.explain))
+    style = reports.style_of(arguments, fix_command(arguments))
+    endings.to_stderr(reports.render(report, reports.form_of(arguments), style, screen.look(2)))
+
+
+def fix_command(arguments: argparse.Namespace) -> str:
+    """What writes the fixes of this check; "" where nothing can: ranks, code on the command line."""
+    target = run.target(arguments)
+    if arguments.nproc is not None or target.kind == "code":
+        return ""
+    words = ["locus", "fix", "--apply"]
+    for option in ("devices", "memory", "rng", "steps"):
+        if getattr(arguments, option) is not None:
+            words += [f"--{option}", getattr(arguments, option)]
+    words += ["--real"] * arguments.real + ["-m"] * (target.kind == "module")
+    return shlex.join([*words, target.name, *target.arguments])

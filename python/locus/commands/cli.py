@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -52,6 +54,17 @@ def _complain_of(unknown: list[str], command: str | None) -> int:
     return 2
 
 
+def _unknown_command(words: list[str]) -> str:
+    """What was probably meant: another spelling, or a check of that program."""
+    word = words[0]
+    near = difflib.get_close_matches(word, COMMANDS, 1)
+    if near:
+        return f"{word} is no command. Did you mean `locus {near[0]}`?"
+    if word.endswith((".py", ".ipynb")) or os.path.exists(word):
+        return f"{word} is no command. To check that program: `locus check {shlex.join(words)}`"
+    return f"{word} is no command. The commands are {', '.join(COMMANDS[:-1])} and {COMMANDS[-1]}."
+
+
 def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="locus", description="Know where every tensor is.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"locus {locus.__version__}")
@@ -71,14 +84,19 @@ def _build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code (a program that ends itself with SystemExit is let through)."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        _complain(LocusError(_unknown_command(words)))
+        return 2
     parser = _build_parser()
-    parsed, unknown = parser.parse_known_args(sys.argv[1:] if arguments is None else arguments)
+    parsed, unknown = parser.parse_known_args(words)
     if unknown:
         return _complain_of(unknown, parsed.command)
     if parsed.command is None:
         parser.print_help()
         return 0
     try:
+        parsed.build_parser = _build_parser  # for `locus completion`
         status: int = parsed.execute(parsed)
         return status
     except LocusError as error:

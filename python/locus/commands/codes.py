@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import re
-import sys
 import textwrap
 
 from locus.commands.output import show
 from locus.errors import SetupError, UsageError
-from locus.process import pages
+from locus.process import pages, screen
 
 SUMMARY = "list the findings' codes, or show the page of one"
 
@@ -28,7 +26,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not known:
         raise SetupError("the findings' pages are missing from this installation of Locus. Install it again.")
     wanted = [_find(code, known) for code in arguments.codes]
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    color = screen.look(1).color
     text = "\n\n".join(as_text(page, color) for page in wanted) if wanted else _list(known, color)
     show(text + "\n")
     return 0
@@ -38,6 +36,9 @@ def _find(name: str, known: dict[str, pages.Page]) -> pages.Page:
     for page in known.values():
         if name.upper() == page.code or name.lower() == page.reason:
             return page
+    if re.fullmatch(r"(?i)(LOC)?\d+", name):  # the nearest in spelling would mean nothing
+        first, *_, last = known
+        raise UsageError(f"{name} is no code. They go from {first} to {last}; `locus codes` lists them.")
     near = difflib.get_close_matches(name.upper(), known, 1) or difflib.get_close_matches(
         name.lower(), [page.reason for page in known.values()], 1
     )

@@ -6,10 +6,10 @@ import argparse
 import os
 
 from locus.commands import check
-from locus.errors import UsageError
+from locus.errors import LocusError, UsageError
 from locus.fixing import patches
 from locus.fixing.verifying import Outcome
-from locus.process import endings, reports
+from locus.process import endings, reports, screen
 
 SUMMARY = "fix what a check finds: edits that were tried, as a diff or written to the files"
 
@@ -31,7 +31,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.help = "write the diff (or the report) there instead of standard error"
         elif action.dest == "devices":
             action.help = "how many CUDA devices, 1 to 64 (default: 2)"
-        elif action.dest in ("verify", "ledger", "nproc"):  # the last is refused, with the reason
+        elif action.dest in (
+            "verify",
+            "ledger",
+            "nproc",
+            "statistics",
+            "quiet",
+            "verbose",
+            "each",
+        ):  # the last is refused, with the reason
             action.help = argparse.SUPPRESS
 
 
@@ -48,7 +56,9 @@ def _finish(observed: check.Observed, arguments: argparse.Namespace) -> int:
         return reports.judge(observed.report).exit
     written = _apply(outcome) if arguments.apply else []
     if arguments.format == "text":
-        reports.write(observed.report, [output for output in observed.outputs if output.option != "-o"])
+        others = [output for output in observed.outputs if output.option != "-o"]
+        if problems := reports.write(observed.report, others):
+            raise LocusError(" ".join(problems))
         _show(outcome, arguments, written)
     else:
         check.write(observed, arguments)
@@ -86,13 +96,33 @@ def _show(outcome: Outcome, arguments: argparse.Namespace, written: list[tuple[s
     runs = f"{outcome.runs} more run{'s' * (outcome.runs != 1)}"
     lines.append(f"locus: {count} finding{'s' * (count != 1)}, {len(verified)} fixed by verified edits; {runs}")
     diff = patches.diff(outcome.files, outcome.texts, folder)
-    if arguments.output:
+    if arguments.output == reports.STDOUT:
+        reports.show_all(1, _colored(diff, screen.look(1).color))
+        diff = b""
+    elif arguments.output:
         with open(arguments.output, "wb") as file:
             file.write(diff)
         diff = b""
     for path, backup in written:
         lines.append(f"locus: wrote {_relative(path, folder)}; as it was: {_relative(backup, folder)}")
-    endings.to_stderr(diff + ("\n".join(lines) + "\n").encode("utf-8", "replace"))
+    if verified and not arguments.apply:
+        lines.append("next: locus fix --apply … writes them")
+    endings.to_stderr(_colored(diff, screen.look(2).color) + ("\n".join(lines) + "\n").encode("utf-8", "replace"))
+
+
+_COLORS = {b"-": b"31", b"+": b"32", b"@": b"36"}
+
+
+def _colored(diff: bytes, color: bool) -> bytes:
+    """A diff as git colors it."""
+    if not color:
+        return diff
+    lines = []
+    for line in diff.splitlines(keepends=True):
+        text = line.rstrip(b"\r\n")
+        code = b"1" if text.startswith((b"---", b"+++")) else _COLORS.get(text[:1])
+        lines.append(b"\x1b[%bm%b\x1b[0m%b" % (code, text, line[len(text) :]) if code else line)
+    return b"".join(lines)
 
 
 def _relative(path: str, folder: str) -> str:

@@ -11,6 +11,7 @@ import sys
 from locus import _startup
 from locus.errors import UsageError
 from locus.process import runner, settings, simulation
+from locus.watch import messages
 
 SUMMARY = "run a program on a machine with simulated CUDA devices"
 
@@ -40,7 +41,14 @@ def execute(arguments: argparse.Namespace) -> int:
     program = target(arguments)
     os.environ.update(options.to_environment())
     _startup.activate_with_torch(options)
-    return runner.run(program)
+    return runner.run(program, _point_to_check)
+
+
+def _point_to_check(error: BaseException) -> None:
+    """After an error about devices: what would explain it."""
+    if messages.recognize(error) is not None:
+        print("locus: `locus check` instead of `locus run` says which tensor that is, and where it came from",
+              file=sys.stderr)  # fmt: skip
 
 
 def machine(
@@ -48,7 +56,9 @@ def machine(
 ) -> simulation.SimulationOptions:
     """The machine that the options describe, else the project's settings, else one with that many devices."""
     text = arguments.devices
-    if text is not None and (not text.strip().isdecimal() or int(text) > simulation.MAX_DEVICES):
+    if text is not None and text.strip().isdecimal() and int(text) > simulation.MAX_DEVICES:
+        raise UsageError(f"--devices {text} is more than Locus simulates. Use at most {simulation.MAX_DEVICES}.")
+    if text is not None and not text.strip().isdecimal():
         raise UsageError(
             f"--devices {arguments.devices} is not a number of devices. "
             f"Use a whole number from 0 to {simulation.MAX_DEVICES}."

@@ -125,10 +125,8 @@ def say(words: str) -> None:
 
 def to_stderr(data: bytes) -> None:
     """Writes to standard error, whatever the program has made of sys.stderr."""
-    left = memoryview(data)
     with contextlib.suppress(OSError):  # nobody reads it
-        while left:
-            left = left[os.write(2, left) :]
+        reports.show_all(2, data)
 
 
 class Ending:

@@ -10,7 +10,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
-_FOLDER = pathlib.Path(__file__).parent.parent / "_pages"
+FOLDER = pathlib.Path(__file__).parent.parent / "_pages"
+"""Where the pages are."""
 _HEADING = re.compile(r"^# (LOC\d+): (.+)$", re.MULTILINE)
 _KIND = re.compile(r"^(Error|Warning), reason `([\w-]+)`\.", re.MULTILINE)
 
@@ -30,7 +31,7 @@ class Page(NamedTuple):
 def codes() -> dict[str, Page]:
     """Every code and its page, in order."""
     found = {}
-    for path in sorted(_FOLDER.glob("LOC*.md")):
+    for path in sorted(FOLDER.glob("LOC*.md")):
         text = path.read_text(encoding="utf-8")
         heading, kind = _HEADING.search(text), _KIND.search(text)
         if heading and kind:

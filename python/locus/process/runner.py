@@ -36,8 +36,9 @@ class Target(NamedTuple):
     arguments: list[str]
 
 
-def run(target: Target) -> int:
-    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with."""
+def run(target: Target, explain: Callable[[BaseException], None] | None = None) -> int:
+    """Runs the target as `__main__`; its exit code. SystemExit is let through, for Python to deal with. `explain` hears
+    of an error that ended the program, when it has been shown."""
     execute = _prepare(target)
     try:
         execute()
@@ -45,6 +46,8 @@ def run(target: Target) -> int:
         raise
     except BaseException as error:
         _show(error)
+        if explain is not None:
+            explain(error)
         return End.by_error(error).exit
     return 0
 

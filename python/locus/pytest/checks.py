@@ -16,7 +16,7 @@ import pytest
 
 from locus import __version__, _startup, scratch
 from locus.errors import UsageError
-from locus.process import children, pages, reports, settings, simulation
+from locus.process import children, pages, reports, screen, settings, simulation
 from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.watch import uncaught
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 POLICIES = ("collect", "raise", "warn", "move")
 """What a marker may ask for."""
 
-_WIDTH = 100
+_SCREEN = screen.Screen(terminal=False, color=False, width=100, links=False)
 _pending = pytest.StashKey[str]()
 _found = pytest.StashKey["list[shapes.Finding]"]()
 _refused = pytest.StashKey[str]()
@@ -124,7 +124,7 @@ class Checks:
     def words(self) -> str:
         if self.session is None:
             return ""
-        text = reports.render(self.session.report(finished=False), "findings", width=_WIDTH)
+        text = reports.render(self.session.report(finished=False), "findings", on=_SCREEN)
         return text.decode("utf-8", "replace").rstrip("\n")
 
     def _take(self, item: pytest.Item | None) -> str:

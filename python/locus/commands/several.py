@@ -1,0 +1,139 @@
+"""`locus check --each a.py b.py examples/`: several programs, each in a process of its own, and one summary."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+from locus.errors import UsageError
+from locus.process import endings, reports, screen
+
+_SUFFIXES = (".py", ".ipynb")
+_ONE_PROGRAM_EACH = ("json", "html")
+"""Forms that are about one program."""
+
+
+class Done(NamedTuple):
+    """A program that was checked."""
+
+    name: str
+    status: int
+    words: str
+    findings: int
+
+
+def is_folder_of_programs(words: list[str]) -> bool:
+    """Whether the command line names a folder that is no program itself."""
+    return bool(words) and os.path.isdir(words[0]) and not os.path.exists(os.path.join(words[0], "__main__.py"))
+
+
+def execute(arguments: argparse.Namespace, words: list[str]) -> int:
+    """Checks every program; 1 where one has findings, else the largest exit status."""
+    for form in _ONE_PROGRAM_EACH:
+        if getattr(arguments, form) is not None:
+            raise UsageError(f"--{form} is about one program. Check one at a time, or use --sarif.")
+    if arguments.output is not None or arguments.format not in ("text", "concise", "github"):
+        raise UsageError("several programs are shown one after the other; -o and this --format can't be had with them.")
+    outputs = reports.outputs(arguments)
+    programs = [program for word in words for program in _programs(word)]
+    own = _own_options(arguments)
+    done = []
+    with tempfile.TemporaryDirectory(prefix="locus-") as folder:
+        for number, program in enumerate(programs):
+            done.append(_check(program, own, os.path.join(folder, f"{number}.json")))
+        for output in outputs:
+            _join(output, [os.path.join(folder, f"{number}.json") for number in range(len(programs))])
+    if not arguments.quiet:
+        endings.to_stderr(_summary(done).encode("utf-8", "replace"))
+    return 1 if any(each.status == 1 for each in done) else max(each.status for each in done)
+
+
+def _programs(word: str) -> list[str]:
+    """A program, or those of a folder: its files that mention torch, without tests and what begins with "_"."""
+    if not os.path.isdir(word):
+        if not os.path.exists(word):
+            raise UsageError(f"can't open the program {word!r}: No such file or directory. Check its name.")
+        return [word]
+    found = []
+    for name in sorted(os.listdir(word)):
+        path = os.path.join(word, name)
+        if name.endswith(_SUFFIXES) and not name.startswith(("_", ".", "test_")) and _mentions_torch(path):
+            found.append(path)
+    if not found:
+        raise UsageError(f"{word} has no program that uses torch. Give the programs by name.")
+    return found
+
+
+def _mentions_torch(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"torch" in file.read()
+    except OSError:
+        return False
+
+
+def _own_options(arguments: argparse.Namespace) -> list[str]:
+    """The options that hold for each of them."""
+    words = ["--format", arguments.format]
+    for option in ("devices", "memory", "rng", "steps", "nproc", "max_runs", "baseline"):
+        if getattr(arguments, option) is not None:
+            words += [f"--{option.replace('_', '-')}", getattr(arguments, option)]
+    for flag in ("statistics", "quiet", "verbose", "explain", "ledger", "real", "verify", "allow_empty"):
+        words += [f"--{flag.replace('_', '-')}"] * bool(getattr(arguments, flag))
+    return words
+
+
+def _check(program: str, options: list[str], report: str) -> Done:
+    on = screen.look(2)
+    title = f"=== {program}\n"
+    endings.to_stderr((f"\x1b[1m{title}\x1b[0m" if on.color else title).encode("utf-8", "replace"))
+    command = [sys.executable, "-m", "locus", "check", *options, "--json", report, "--", program]
+    status = subprocess.run(command, check=False).returncode
+    status = 128 - status if status < 0 else status
+    try:
+        with open(report, "rb") as file:
+            found = json.load(file)
+        return Done(program, status, found["verdict"]["words"], len(found["findings"]))
+    except (OSError, ValueError, KeyError):
+        return Done(program, status, "not checked", 0)
+
+
+def _summary(done: list[Done]) -> str:
+    """A line for each program, and one for all."""
+    width = max(len(each.name) for each in done)
+    lines = [f"{each.name:<{width}}  {each.words}" for each in done]
+    found = sum(each.findings for each in done)
+    with_findings = sum(each.findings > 0 for each in done)
+    count = f"{len(done)} program{'s' * (len(done) != 1)}"
+    missed = sum(each.status not in (0, 1) for each in done)
+    words = (
+        f"{found} finding{'s' * (found != 1)} in {with_findings} of {count}" if found else f"nothing found in {count}"
+    )
+    return "\n".join([*lines, f"locus: {words}{f'; {missed} not checked to the end' if missed else ''}"]) + "\n"
+
+
+def _join(output: reports.Output, files: list[str]) -> None:
+    """One file for all programs: SARIF has a run for each, GitLab's list all issues, Markdown all sections."""
+    parts = []
+    for path in files:
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                parts.append(reports.render(reports.load(file.read()), output.form))
+    if output.form == "sarif":
+        whole = json.loads(parts[0]) if parts else {"version": "2.1.0", "runs": []}
+        whole["runs"] = [run for part in parts for run in json.loads(part)["runs"]]
+        data = json.dumps(whole, indent=2, ensure_ascii=False).encode() + b"\n"
+    elif output.form == "gitlab":
+        data = json.dumps([issue for part in parts for issue in json.loads(part)], indent=2).encode() + b"\n"
+    else:
+        data = b"\n".join(parts)
+    if output.path == reports.STDOUT:
+        reports.show_all(1, data)
+        return
+    with open(output.path, "wb") as file:
+        file.write(data)
