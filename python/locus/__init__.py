@@ -70,5 +70,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext locus` in a notebook."""
+    from locus.notebook import extension
+
+    extension.load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))

@@ -277,6 +277,7 @@ class Bridge(ModuleType):
     ProcessGroupNCCL = ProcessGroupNCCL
     RankCall = RankCall
     Report = Report
+    TextOptions = TextOptions
     add_case = staticmethod(add_case)
     add_finding = staticmethod(add_finding)
     add_seen = staticmethod(add_seen)

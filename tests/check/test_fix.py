@@ -60,7 +60,8 @@ def test_a_diff_of_verified_edits(program, broken):
     assert "-    x = torch.ones(2, 4)" in lines and "+    x = torch.ones(2, 4, device=device)" in lines
     tags = [line.split()[:3] for line in lines if "LOC" in line]
     assert tags == [["verified", "LOC003", "train.py:9"], ["verified", "LOC004", "train.py:20"]], result.stderr
-    assert lines[-1] == "locus: 2 findings, 2 fixed by verified edits; 1 more run"
+    assert lines[-2] == "locus: 2 findings, 2 fixed by verified edits; 1 more run"
+    assert lines[-1] == f"next: locus fix --apply {broken}"
 
 
 def test_apply(program, broken):

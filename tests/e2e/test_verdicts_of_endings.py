@@ -149,7 +149,6 @@ def end_without_a_word(tmp_path, before, name):
 def test_a_program_that_is_no_python(program, tmp_path):
     cells = {"cells": [{"cell_type": "code", "source": ["import torch"]}], "nbformat": 4}
     for name, text, word in (
-        ("book.ipynb", json.dumps(cells), "notebook"),
         ("book.py", json.dumps(cells), "notebook"),
         ("data.json", '{"lr": 1}', "JSON"),
         ("model.pt", "PK\0\1", "no text"),

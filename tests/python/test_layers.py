@@ -83,13 +83,14 @@ BELOW = {
     "api": {"program", "fixing", "blame", "watch", "surface", "ranks", "process"},
     "commands": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
     "pytest": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
+    "notebook": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
     "ground_truth": set(),
 }
 """Each package, and those that it may import besides itself. Modules at the top are for everybody."""
 
 AT_THE_TOP = {
     "__init__", "__main__", "_building", "_load", "_startup", "_torch_info", "after_import", "errors", "faults",
-    "scratch", "vocabulary",
+    "markup", "scratch", "vocabulary",
 }  # fmt: skip
 MAY_REACH_UP = {"__init__", "__main__", "_startup"}
 """The ways in; other modules at the top import no package."""

@@ -9,6 +9,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from locus import markup
 from locus.api import policies
 from locus.errors import LedgerError, UsageError
 
@@ -144,6 +145,10 @@ class ledger(contextlib.ContextDecorator):
     def __str__(self) -> str:
         text = _transfer_lines(self.transfers) + _sync_lines(self.syncs)
         return "\n".join(text) if text else "no transfers and no synchronizations"
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return markup.colored(str(self))
 
     def __repr__(self) -> str:
         if self._bridge is None:

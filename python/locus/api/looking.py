@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from locus import markup
 from locus.program import histories, objects, places, source, values
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 12
 _MAX_ELEMENTS = 50
 _NOT_REACHED = "`.to()` would not reach this"
+_UNKNOWN = "its history is not known: it was made while Locus was not recording"
 
 
 class Row(NamedTuple):
@@ -54,7 +56,18 @@ class Tree:
         counts = [f"{count} on {device}" for device, count in self.devices.items()]
         return ("tensors: " + ", ".join(counts)) if counts else "no tensors"
 
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        head = ("tensor", "kind", "type", "device", "history")
+        return markup.table(head, self._cells(), self.summary())
+
     def __str__(self) -> str:
+        cells = self._cells()
+        widths = [max((len(cell[column]) for cell in cells if cell[1]), default=0) for column in range(4)]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(cell, widths)) + f"  {cell[4]}" for cell in cells]
+        return "\n".join([line.rstrip() for line in lines] + [self.summary()])
+
+    def _cells(self) -> list[tuple[str, str, str, str, str]]:
         cells = []
         passed_by: int | None = None  # the depth of the row above that carries the mark for all below it
         for row in self.rows:
@@ -66,9 +79,16 @@ class Tree:
             size = f"{row.dtype}{row.shape}" if row.kind else ""
             notes = [note for note in (row.history, _NOT_REACHED if marked else "") if note]
             cells.append(("  " * row.depth + row.name, row.kind, size, row.device, "; ".join(notes)))
-        widths = [max((len(cell[column]) for cell in cells if cell[1]), default=0) for column in range(4)]
-        lines = ["  ".join(text.ljust(width) for text, width in zip(cell, widths)) + f"  {cell[4]}" for cell in cells]
-        return "\n".join([line.rstrip() for line in lines] + [self.summary()])
+        return cells
+
+
+class History(list["Step"]):
+    """The steps of a tensor's way, oldest first."""
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        rows = [(_words(step), step["device"], step["at"]["text"].strip()) for step in self]
+        return markup.table(("step", "device", "line"), rows, "" if self else _UNKNOWN)
 
 
 def where(thing: object, *, show: bool = True) -> Tree:
@@ -90,7 +110,7 @@ def where(thing: object, *, show: bool = True) -> Tree:
     return tree
 
 
-def history(tensor: torch.Tensor, *, show: bool = True) -> list[Step]:
+def history(tensor: torch.Tensor, *, show: bool = True) -> History:
     """Shows where a tensor came from, oldest step first; also returns the steps.
 
     Histories are recorded while Locus simulates or checks; [] where nothing is known.
@@ -98,7 +118,7 @@ def history(tensor: torch.Tensor, *, show: bool = True) -> list[Step]:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"history() takes a tensor, not {type(tensor).__name__}. For other objects, use locus.where().")
     _vouch_for_callers()
-    steps = [step.facts for step in histories.history(tensor)]
+    steps = History(step.facts for step in histories.history(tensor))
     if show:
         print(f"{_dtype(tensor)}{list(tensor.shape)} on {tensor.device}")
         for step in steps:
@@ -106,7 +126,7 @@ def history(tensor: torch.Tensor, *, show: bool = True) -> list[Step]:
             if step["at"]["text"]:
                 print(f"      {step['at']['text'].strip()}")
         if not steps:
-            print("  its history is not known: it was made while Locus was not recording")
+            print(f"  {_UNKNOWN}")
     return steps
 
 

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from locus import scratch
 from locus.commands import run, several
 from locus.errors import LocusError, UsageError
-from locus.process import children, endings, launching, reports, reruns, runner, screen, settings, simulation, watched
+from locus.process import (
+    children,
+    endings,
+    launching,
+    notebooks,
+    reports,
+    reruns,
+    runner,
+    screen,
+    settings,
+    simulation,
+    watched,
+)
 from locus.process.session import Session
 from locus.program.end import End
 from locus.ranks import checking
@@ -110,6 +122,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
     if nproc is not None:
         return _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier, finish)
+    book = notebooks.opened(target.name) if target.kind == "notebook" else None
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
     session.allow_empty = arguments.allow_empty
@@ -133,6 +146,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
                 outcome = verifier.verify(session, report)
         if outcome is not None:
             session.set_aside(report)  # what only the runs with the fixes have shown
+        if book is not None:
+            report = book.translate(report)
         if earlier is not None:
             report.compare(earlier, arguments.baseline)
         if verifier is not None and patience.came:
@@ -163,6 +178,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     finally:
         if verifier is not None:
             verifier.close(exit_code)
+        if book is not None:
+            book.close()
 
 
 def _run_to_its_end(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 
-from locus.commands import check
+from locus.commands import check, run
 from locus.errors import LocusError, UsageError
 from locus.fixing import patches
 from locus.fixing.verifying import Outcome
-from locus.process import endings, reports, screen
+from locus.process import endings, notebooks, reports, screen
 
 SUMMARY = "fix what a check finds: edits that were tried, as a diff or written to the files"
 
@@ -54,27 +54,49 @@ def _finish(observed: check.Observed, arguments: argparse.Namespace) -> int:
     if outcome is None:  # nothing was found, or the program was stopped
         check.write(observed, arguments)
         return reports.judge(observed.report).exit
-    written = _apply(outcome) if arguments.apply else []
+    target = run.target(arguments)
+    book = notebooks.opened(target.name) if target.kind == "notebook" else None
+    written = _apply(outcome, book) if arguments.apply else []
     if arguments.format == "text":
         others = [output for output in observed.outputs if output.option != "-o"]
         if problems := reports.write(observed.report, others):
             raise LocusError(" ".join(problems))
-        _show(outcome, arguments, written)
+        _show(outcome, arguments, written, book)
     else:
         check.write(observed, arguments)
     return reports.judge(observed.report, all_fixed=bool(arguments.apply and outcome.fixed)).exit
 
 
-def _apply(outcome: Outcome) -> list[tuple[str, str]]:
+def _apply(outcome: Outcome, book: notebooks.Notebook | None) -> list[tuple[str, str]]:
     if outcome.changed:
         raise UsageError(
             f"{outcome.changed[0]} has changed since the program ran. Nothing was written; run `locus fix` again."
         )
-    return patches.write(outcome.files, outcome.texts) if outcome.texts else []
+    script, others = _parted(outcome, book)
+    written = patches.write(outcome.files, others) if others else []
+    if book is not None and script is not None:
+        written.append(book.write(script))
+    return written
 
 
-def _show(outcome: Outcome, arguments: argparse.Namespace, written: list[tuple[str, str]]) -> None:
+def _parted(outcome: Outcome, book: notebooks.Notebook | None) -> tuple[bytes | None, dict[str, bytes]]:
+    """The new text of a notebook's script, and those of files."""
+    cells = [text for file, text in outcome.texts.items() if book is not None and book.has(file)]
+    others = {file: text for file, text in outcome.texts.items() if book is None or not book.has(file)}
+    return (cells[0] if cells else None), others
+
+
+def _show(
+    outcome: Outcome,
+    arguments: argparse.Namespace,
+    written: list[tuple[str, str]],
+    book: notebooks.Notebook | None,
+) -> None:
     folder = os.getcwd()
+
+    def named(text: str) -> str:
+        return text if book is None else book.name_cells(text, _relative(book.path, folder))
+
     verified = [a for a in outcome.attempts if a.verified]
     lines = []
     for attempt in outcome.attempts:
@@ -95,7 +117,10 @@ def _show(outcome: Outcome, arguments: argparse.Namespace, written: list[tuple[s
     count = len(outcome.attempts)
     runs = f"{outcome.runs} more run{'s' * (outcome.runs != 1)}"
     lines.append(f"locus: {count} finding{'s' * (count != 1)}, {len(verified)} fixed by verified edits; {runs}")
-    diff = patches.diff(outcome.files, outcome.texts, folder)
+    script, others = _parted(outcome, book)
+    diff = patches.diff(outcome.files, others, folder)
+    if book is not None and script is not None:
+        diff += book.diff(script, _relative(book.path, folder)).encode("utf-8", "replace")
     if arguments.output == reports.STDOUT:
         reports.show_all(1, _colored(diff, screen.look(1).color))
         diff = b""
@@ -106,8 +131,8 @@ def _show(outcome: Outcome, arguments: argparse.Namespace, written: list[tuple[s
     for path, backup in written:
         lines.append(f"locus: wrote {_relative(path, folder)}; as it was: {_relative(backup, folder)}")
     if verified and not arguments.apply:
-        lines.append("next: locus fix --apply … writes them")
-    endings.to_stderr(_colored(diff, screen.look(2).color) + ("\n".join(lines) + "\n").encode("utf-8", "replace"))
+        lines.append(f"next: {check.fix_command(arguments)}")
+    endings.to_stderr(_colored(diff, screen.look(2).color) + named("\n".join(lines) + "\n").encode("utf-8", "replace"))
 
 
 _COLORS = {b"-": b"31", b"+": b"32", b"@": b"36"}

@@ -10,7 +10,7 @@ import sys
 
 from locus import _startup
 from locus.errors import UsageError
-from locus.process import runner, settings, simulation
+from locus.process import notebooks, runner, settings, simulation
 from locus.watch import messages
 
 SUMMARY = "run a program on a machine with simulated CUDA devices"
@@ -41,7 +41,13 @@ def execute(arguments: argparse.Namespace) -> int:
     program = target(arguments)
     os.environ.update(options.to_environment())
     _startup.activate_with_torch(options)
-    return runner.run(program, _point_to_check)
+    if program.kind != "notebook":
+        return runner.run(program, _point_to_check)
+    book = notebooks.opened(program.name)
+    try:
+        return runner.run(program, _point_to_check)
+    finally:
+        book.close()
 
 
 def _point_to_check(error: BaseException) -> None:
@@ -103,6 +109,8 @@ _INTERPRETER = re.compile(r"python[0-9.]*")
 def command(words: list[str]) -> runner.Target:
     """A script, or what a shell would make of the words: `python …`, or a Python program such as torchrun."""
     name = words[0]
+    if notebooks.is_notebook(name):
+        return runner.Target("notebook", name, words[1:])
     if os.path.exists(name) or os.sep in name:
         return runner.Target("script", name, words[1:])
     if _INTERPRETER.fullmatch(name):

@@ -71,6 +71,8 @@ def describe_failures(codes: dict[int, int]) -> str:
 
 def _command(target: runner.Target) -> list[str]:
     runner.check_program(target)
+    if target.kind == "notebook":
+        raise UsageError("a notebook is one process; --nproc can't be had with it. Leave it out, or make it a script.")
     if target.kind == "script" and not os.path.exists(target.name):
         raise UsageError(f"can't open the script {target.name!r}: No such file or directory. Check its name.")
     flag = {"script": [], "module": ["-m"], "code": ["-c"]}[target.kind]

@@ -48,7 +48,9 @@ class Verifier:
             prepare_devices(request["shared_rng"])
             _run_again(target, make_session(request["limit"]), request["folder"], give)
 
-        self._name = {"script": target.name, "module": f"-m {target.name}", "code": "the code"}[target.kind]
+        self._name = {"script": target.name, "module": f"-m {target.name}", "code": "the code"}.get(
+            target.kind, target.name
+        )
         self._max_runs, self._is_quiet, self._took = max_runs, is_quiet, 0.0
         self._server = RerunServer(folder, run_again)
         self._effects = Effects(folder)

@@ -4,11 +4,14 @@ the same exit codes and tracebacks. Knows nothing of devices.
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import atexit
 import builtins
 import contextlib
 import importlib.machinery
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -22,6 +25,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from locus.errors import UsageError
+from locus.process import notebooks
 from locus.program import edited_texts, source
 from locus.program.end import End
 
@@ -29,7 +33,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Target(NamedTuple):
-    """What to run: a "script" (file, folder or zip file), a "module" or "code", and its arguments."""
+    """What to run: a "script" (file, folder or zip file), a "module", "code" or a "notebook", and its arguments."""
 
     kind: str
     name: str
@@ -136,7 +140,10 @@ def check_program(target: Target) -> None:
 
 
 def _prepare(target: Target) -> Callable[[], object]:
-    return {"script": _prepare_script, "module": _prepare_module, "code": _prepare_code}[target.kind](target)
+    kinds = {
+        "script": _prepare_script, "module": _prepare_module, "code": _prepare_code, "notebook": _prepare_notebook,
+    }  # fmt: skip
+    return kinds[target.kind](target)
 
 
 def _exit_code(stop: SystemExit) -> int:
@@ -157,11 +164,8 @@ def _refuse_other_files(path: str, text: bytes) -> None:
         data = json.loads(text)
     except ValueError:
         return
-    if path.endswith(".ipynb") or (isinstance(data, dict) and "cells" in data):
-        raise UsageError(
-            f"{path} is a notebook, not a Python program. Make a script of it first: "
-            f"jupyter nbconvert --to script {path}"
-        )
+    if isinstance(data, dict) and "cells" in data:
+        raise UsageError(f"{path} is a notebook, not a Python program. Give it a name that ends with .ipynb.")
     raise UsageError(f"{path} is not a Python program: it is JSON. Give a script.")
 
 
@@ -222,6 +226,28 @@ def _prepare_code(target: Target) -> Callable[[], object]:
         exec(code, main.__dict__)
 
     return execute
+
+
+def _prepare_notebook(target: Target) -> Callable[[], object]:
+    """Its cells, in order, as one script."""
+    book = notebooks.opened(target.name)
+    _set_arguments(target.name, target.arguments)
+    _set_first_path(os.path.dirname(os.path.realpath(target.name)))
+    os.environ.setdefault("MPLBACKEND", "Agg")  # nobody looks at the plots
+    main = _new_main()
+    main.__dict__["display"] = print
+
+    def execute() -> None:
+        text = edited_texts.text_of(book.script)
+        code = compile(book.code if text is None else text, book.script, "exec", _AWAITS, dont_inherit=True)
+        result = eval(code, main.__dict__)
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(result)
+
+    return execute
+
+
+_AWAITS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
 def _module_exists(name: str) -> bool:

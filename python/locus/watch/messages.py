@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from locus import markup
+
 if TYPE_CHECKING:
     from locus.program import shapes
     from locus.program.shapes import Culprit, Fix, Location
@@ -55,6 +57,10 @@ class Finding:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        return markup.colored(self.text)
 
     def __repr__(self) -> str:
         return f"<finding {self.code} {self.reason}: {self.message}>"

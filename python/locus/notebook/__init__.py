@@ -1,0 +1,1 @@
+"""In notebooks: the extension of IPython, `%load_ext locus`."""

@@ -1,0 +1,130 @@
+"""`%load_ext locus`: `%%locus` checks a cell, `%locus where model` and `%locus devices 2` for what is around it.
+
+A checked cell runs as any other, on simulated devices; what was found stands under it. Cells without the mark run
+unchecked: a mistake raises PyTorch's own error there.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import re
+from typing import TYPE_CHECKING
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.display import HTML, display
+
+from locus import markup
+from locus._load import load_bridge
+from locus.errors import LocusError, UsageError
+from locus.process import reports, screen, settings, simulation
+from locus.process.session import Session
+from locus.watch import uncaught
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from locus._bridge import Report
+
+_SCREEN = screen.Screen(terminal=False, color=True, width=100, links=False)
+_USAGE = "%%locus above a cell checks it; %locus where NAME, %locus history NAME, %locus devices N [MEMORY]"
+_DEVICES = 2
+
+
+def load(shell: InteractiveShell) -> None:
+    """What `%load_ext locus` does."""
+    shell.register_magics(LocusMagics)
+
+
+@magics_class
+class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
+    """The magics of Locus."""
+
+    _session: Session | None = None
+
+    def __init__(self, shell: InteractiveShell):
+        super().__init__(shell)
+        self._numbers: dict[str, int] = {}
+
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def locus(self, line: str, cell: str | None = None) -> object:
+        """%%locus checks the cell below it. %locus where NAME, %locus history NAME, %locus devices N [MEMORY]."""
+        try:
+            if cell is not None:
+                self._check(line.strip(), cell)
+                return None
+            return self._look(line.split())
+        except LocusError as error:
+            print(f"locus: error: {error}")
+            return None
+
+    def _look(self, words: list[str]) -> object:
+        if len(words) >= 2 and words[0] in ("where", "history"):
+            from locus.api import looking  # it needs PyTorch
+
+            value = self.shell.ev(" ".join(words[1:]))
+            return getattr(looking, words[0])(value, show=False)
+        if words and words[0] == "devices" and len(words) in (2, 3) and words[1].isdecimal():
+            _simulate(int(words[1]), words[2] if len(words) == 3 else simulation.DEFAULT_MEMORY)
+            print(f"locus: {words[1]} simulated CUDA device{'s' * (words[1] != '1')}")
+            return None
+        raise UsageError(f"%locus {' '.join(words)} is not known. {_USAGE}")
+
+    def _check(self, line: str, cell: str) -> None:
+        if line:
+            raise UsageError(f"%%locus {line}: nothing stands behind it. {_USAGE}")
+        session = self._begin()
+        session.begin_part()
+        session.set_policy("collect")
+        before = cells_of(self.shell)
+        try:
+            # The first line is there again, so that lines count as they are seen.
+            result = self.shell.run_cell(f"# %%locus\n{cell}", store_history=False)
+            uncaught.note(result.error_in_exec)
+        finally:
+            session.set_policy("raise")
+        # The cell is in the way of being run, under its own number; what it has in it was given the next one.
+        number = list(before.values())[-1] if before else self.shell.execution_count
+        self._numbers.update({file: number for file in cells_of(self.shell) if file not in before})
+        report = self.translate(session.report(finished=False))
+        if report.finding_count:
+            text = reports.render(report, "text", reports.Style(), _SCREEN)
+            display(HTML(markup.colored(text.decode("utf-8", "replace"))))
+        else:
+            print(f"locus: {reports.judge(report).words}")
+
+    def _begin(self) -> Session:
+        if LocusMagics._session is None:
+            if simulation.active_options() is None:
+                project = settings.find()
+                _simulate(project.devices or _DEVICES, project.memory or simulation.DEFAULT_MEMORY)
+            LocusMagics._session = Session("notebook", settings=settings.find())
+            LocusMagics._session.start()
+        return LocusMagics._session
+
+    def translate(self, report: Report) -> Report:
+        """The report with cells by their numbers."""
+        text = report.render("json").decode()
+        for file, number in {**cells_of(self.shell), **self._numbers}.items():
+            name = f"Cell In[{number}]"
+            text = text.replace(json.dumps(file, ensure_ascii=False)[1:-1], name)
+            text = re.sub(rf"\b{re.escape(os.path.basename(file))}(?=:\d)", name, text)
+        return reports.load(text.encode())
+
+
+def cells_of(shell: InteractiveShell) -> dict[str, int]:
+    """The files that IPython has made up for its cells, and their numbers."""
+    known: dict[str, int] = dict(getattr(shell.compile, "_filename_map", {}))
+    for name in linecache.cache:
+        match = re.match(r"<ipython-input-(\d+)-", name)
+        if match:
+            known.setdefault(name, int(match[1]))
+    return known
+
+
+def _simulate(devices: int, memory: str | int) -> None:
+    from locus.api import simulating
+
+    load_bridge()
+    simulating.simulate(devices=devices, memory=memory)
