@@ -6,10 +6,12 @@ VENV ?= .venv
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 PYTEST_ARGS ?=
+PYTHONS ?=
+TORCHES ?=
 export TORCH VENV PYTHON JOBS PYTEST_ARGS
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-cpp test-python test-all bench lint lint-bridge format clean distclean
+.PHONY: wheels test-wheels sdist docs help build demo test test-cpp test-python test-all bench lint lint-bridge format clean distclean
 
 help:            ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -33,6 +35,14 @@ lint-bridge:     ## clang-tidy over the bridge, with PyTorch's headers (long)
 	@tools/stages.sh lint-bridge
 format:          ## formats every C++ and Python file in place
 	@tools/stages.sh format
+wheels:          ## wheels into dist/, with bridges for several PyTorch versions (PYTHONS=3.11 TORCHES=2.13.0,2.14.1)
+	@$(PYTHON) tools/make_wheels.py --pythons "$(PYTHONS)" --torch "$(TORCHES)"
+test-wheels:     ## installs them into clean environments without a compiler, and finds a first mistake
+	@tools/test_wheels.sh
+sdist:           ## the source archive, into dist/
+	@tools/stages.sh sdist
+docs:            ## the documentation as a site, into build/site
+	@tools/stages.sh docs
 clean:           ## removes what was built, keeps .venv
 	rm -rf build
 distclean: clean ## removes .venv too

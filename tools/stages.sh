@@ -165,6 +165,17 @@ cpp() {
   stage "C++, TSan" - stage_cpp_tsan
 }
 
+stage_sdist() {
+  "$VENV/bin/pip" install build -r requirements/build.txt
+  "$VENV/bin/python" -m build --sdist --no-isolation --outdir dist
+}
+
+# What the pages say of the source is not on the site: links to it are not followed there.
+stage_docs() {
+  "$VENV/bin/pip" install -r requirements/docs.txt
+  "$VENV/bin/python" -m mkdocs build --strict --site-dir build/site
+}
+
 # --- Suites ----------------------------------------------------------------------------------------------------------
 
 closing=
@@ -358,6 +369,18 @@ case ${1:-} in
     unlock
     echo
     exec tools/lint.sh --bridge
+    ;;
+  sdist)
+    lock
+    stage_count=2
+    stage "Python environment" "$(python_key)" stage_venv
+    stage "Source archive, in dist" - stage_sdist
+    ;;
+  docs)
+    lock
+    stage_count=2
+    stage "Python environment" "$(python_key)" stage_venv
+    stage "Documentation, in build/site" - stage_docs
     ;;
   format)
     lock

@@ -57,6 +57,7 @@ _LAZY = {
     "no_transfers": "locus.api.ledgers",
     "policy": "locus.api.policies",
     "PlacementWarning": "locus.errors",
+    "load_ipython_extension": "locus.notebook.extension",  # %load_ext locus
 }
 
 
@@ -68,13 +69,6 @@ def __getattr__(name: str) -> Any:
     value = module if module_name == f"locus.{name}" else getattr(module, name)
     globals()[name] = value
     return value
-
-
-def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext locus` in a notebook."""
-    from locus.notebook import extension
-
-    extension.load(shell)
 
 
 def __dir__() -> list[str]:

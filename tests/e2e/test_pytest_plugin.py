@@ -173,12 +173,35 @@ def test_a_suite_without_gpus(program, project):
     assert result.code == 1
     assert result.stdout.count("error[LOC003]: expected all tensors to be on the same device, but mul() got") >= 4
     assert '= fix: model.py:10   self.register_buffer("scale", torch.ones(2)' in result.stdout, result.stdout
-    assert re.search(r"^FAILED .*test_wrong - Failed: error\[LOC003\]", result.stdout, re.M), result.stdout
-    assert re.search(r"^FAILED .*test_fixture - Failed: error\[LOC004\]", result.stdout, re.M), result.stdout
+    assert re.search(r"^FAILED .*test_wrong - LOC003 Net.scale at model.py:10$", result.stdout, re.M), result.stdout
+    assert re.search(r"^FAILED .*test_fixture - LOC004 torch.ones\(2\) at tests/te", result.stdout, re.M), result.stdout
+    causes = result.stdout[result.stdout.index("= locus: 7 failures, 3 causes =") :]
+    assert re.search(r"^5 tests  LOC003  model.py:10  `Net.scale` is a plain attribute of", causes, re.M), causes
+    assert re.search(r'^ +fix: self.register_buffer\("scale", torch.ones\(2\)', causes, re.M), causes
     assert "simulated CUDA devices of 80GiB" in result.stdout
     assert "locus: 3 findings in 7 tests" in result.stdout, result.stdout
     report = json.loads((project / "report.json").read_text())
     assert {finding["code"] for finding in report["findings"]} == {"LOC003", "LOC004"}
+
+
+def test_failures_in_color(program, project):
+    painted = run(program, project, "--locus", "--color", "yes", "-k", "test_wrong").stdout
+    assert "\x1b[31m\x1b[1merror[LOC003]: " in painted.replace("\x1b[1m\x1b[31m", "\x1b[31m\x1b[1m"), painted
+    assert "\x1b" not in run(program, project, "--locus", "--color", "no", "-k", "test_wrong").stdout
+
+
+def test_errors_without_findings_have_their_causes_too(program, project):
+    suite = (
+        "import pytest\n\n@pytest.mark.parametrize('n', range(4))\ndef test_it(n):\n    raise ValueError(f'no {n}')\n"
+    )
+    (project / "tests" / "test_other.py").write_text(suite)
+    said = run(program, project, "--locus").stdout
+    assert "= locus: 11 failures, 4 causes =" in said, said
+    assert re.search(r"^4 tests  error   tests/test_other.py:5  ValueError: no N$", said, re.M), said
+
+
+def test_collecting_says_nothing_of_findings(program, project):
+    assert "locus: n" not in run(program, project, "--locus", "--co").stdout
 
 
 def test_settings_and_comments(program, project):

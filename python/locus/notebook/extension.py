@@ -17,6 +17,7 @@ from IPython.display import HTML, display
 
 from locus import markup
 from locus._load import load_bridge
+from locus.api import simulating
 from locus.errors import LocusError, UsageError
 from locus.process import reports, screen, settings, simulation
 from locus.process.session import Session
@@ -32,7 +33,7 @@ _USAGE = "%%locus above a cell checks it; %locus where NAME, %locus history NAME
 _DEVICES = 2
 
 
-def load(shell: InteractiveShell) -> None:
+def load_ipython_extension(shell: InteractiveShell) -> None:
     """What `%load_ext locus` does."""
     shell.register_magics(LocusMagics)
 
@@ -124,7 +125,5 @@ def cells_of(shell: InteractiveShell) -> dict[str, int]:
 
 
 def _simulate(devices: int, memory: str | int) -> None:
-    from locus.api import simulating
-
     load_bridge()
     simulating.simulate(devices=devices, memory=memory)

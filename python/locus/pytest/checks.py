@@ -19,6 +19,8 @@ from locus.errors import UsageError
 from locus.process import children, pages, reports, screen, settings, simulation
 from locus.process.companion import Companion
 from locus.process.session import Session
+from locus.pytest import causes
+from locus.pytest.seen import ReportSoFar
 from locus.watch import uncaught
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from locus._bridge import Report
     from locus.program import shapes
-    from locus.program.shapes import SyncRow, TransferRow
 
 POLICIES = ("collect", "raise", "warn", "move")
 """What a marker may ask for."""
@@ -35,42 +36,9 @@ _SCREEN = screen.Screen(terminal=False, color=False, width=100, links=False)
 _pending = pytest.StashKey[str]()
 _found = pytest.StashKey["list[shapes.Finding]"]()
 _refused = pytest.StashKey[str]()
+_said = pytest.StashKey[str]()
 
 Value = TypeVar("Value")
-
-
-class ReportSoFar:
-    """What Locus has seen in the test that is running, when it is asked."""
-
-    def __init__(self, checks: Checks):
-        self._checks = checks
-
-    def as_dict(self) -> shapes.Report:
-        """The report as the JSON contract has it (docs/report.schema.json), for this test so far."""
-        return self._checks.read()
-
-    @property
-    def findings(self) -> list[shapes.Finding]:
-        """The findings, as in the JSON report."""
-        return self.as_dict()["findings"]
-
-    @property
-    def codes(self) -> list[str]:
-        """The codes of the findings."""
-        return [finding["code"] for finding in self.findings]
-
-    @property
-    def transfers(self) -> list[TransferRow]:
-        """Copies between devices, by line."""
-        return self.as_dict()["transfers"]
-
-    @property
-    def syncs(self) -> list[SyncRow]:
-        """Waits for a device, by line."""
-        return self.as_dict()["syncs"]
-
-    def __str__(self) -> str:
-        return self._checks.words()
 
 
 class Checks:
@@ -91,8 +59,7 @@ class Checks:
         self.late: list[str] = []
         """What was found at no test's time: in a conftest.py, or by processes that outlived their tests."""
         self._process = os.getpid()
-        self.findings: dict[str, shapes.Finding] = {}
-        self.failed: set[str] = set()
+        self.causes = causes.Causes()
         self.ops = 0
         self.on_device = False
         self.incomplete = ""
@@ -113,7 +80,7 @@ class Checks:
     # --- What the session knows ---
 
     def report_so_far(self) -> ReportSoFar:
-        return ReportSoFar(self)
+        return ReportSoFar(self.read, self.words)
 
     def read(self) -> shapes.Report:
         if self.session is None:
@@ -235,6 +202,11 @@ class Checks:
         """The findings travel with the report, from xdist's workers too."""
         report = yield
         report.locus_findings = item.stash.get(_found, []) if call.when == "teardown" else []
+        report.locus_failed = call.excinfo is not None and str(call.excinfo.value) == item.stash.get(_said, None)
+        if report.locus_failed:  # the one line of the short summary
+            report.longrepr.reprcrash.message = causes.in_short(item.stash.get(_found, []))
+            if not self.is_worker and self._config.get_terminal_writer().hasmarkup:
+                report.longrepr = causes.Colored(report.longrepr)
         report.locus_ops = self.session.part_ops() if self.session is not None and call.when == "teardown" else 0
         report.locus_on_device = bool(report.locus_ops) and self.session.uses_device()
         report.locus_incomplete = self.session.faulty() if report.locus_ops else ""
@@ -248,6 +220,7 @@ class Checks:
 
     def _fail(self, item: pytest.Item, text: str) -> None:
         if text:
+            item.stash[_said] = text
             pytest.fail(text, pytrace=False)
 
     def _add_section(self, item: pytest.Item, when: str, text: str) -> None:
@@ -262,11 +235,9 @@ class Checks:
         self.incomplete = self.incomplete or getattr(report, "locus_incomplete", "")
         if report.failed:
             self.not_passed.add(report.nodeid)
+            self.causes.add_report(report)
         for finding in getattr(report, "locus_findings", []):
-            self.failed.add(report.nodeid)
-            seen = self.findings.setdefault(finding["id"], finding)
-            if seen is not finding:
-                seen["count"] += finding["count"]
+            self.causes.add_finding(report.nodeid, finding)
 
     def pytest_report_header(self) -> str:
         memory = self.machine.memory_text()
@@ -274,15 +245,22 @@ class Checks:
         return f"locus: {__version__}, {count} simulated CUDA device{'s' if count > 1 else ''} of {memory}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._config.option.collectonly:
+            return
         words = self._words()
+        if self.causes.explained:
+            terminalreporter.section(f"locus: {self.causes.title()}")
+            for line, marks in self.causes.lines():
+                terminalreporter.write_line(line, **marks)
         if self.late:
             terminalreporter.section("locus: found outside of tests")
             terminalreporter.write_line("\n\n".join(self.late))
-        terminalreporter.write_line(f"locus: {words} ({self.ops:,} ops checked)" if self.ops else f"locus: {words}")
+        ops = f" ({self.ops:,} op{'s' * (self.ops != 1)} checked)" if self.ops else ""
+        terminalreporter.write_line(f"locus: {words}{ops}")
 
     def _words(self) -> str:
-        if self.findings:
-            found, tests = len(self.findings), len(self.failed)
+        if self.causes.findings:
+            found, tests = len(self.causes.findings), len(self.causes.explained)
             return f"{found} finding{'s' if found > 1 else ''} in {tests} test{'s' if tests > 1 else ''}"
         if not self.ops:
             return "nothing was checked: no test called an operator"  # PyTorch may not even be there
@@ -298,7 +276,7 @@ class Checks:
             "script": "pytest", "argv": sys.argv[1:], "exit": exit_code, "ops": self.ops, "on_device": self.on_device,
             "incomplete": self.incomplete,
         }  # fmt: skip
-        found = sorted(self.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"]))
+        found = sorted(self.causes.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"]))
         return reports.load(json.dumps({"version": 1, "findings": found, "program": program}).encode())
 
     def pytest_unconfigure(self) -> None:
