@@ -22,6 +22,7 @@ class AsKernel {
     is_unseen();
   }
 
+  int device() const { return device_; }
   /// The operand at its host address; raises when it is elsewhere.
   at::Tensor in(const at::Tensor& t) const {
     if (!t.defined()) return t;
@@ -33,11 +34,12 @@ class AsKernel {
   at::Tensor in(const std::optional<at::Tensor>& t) const { return t.has_value() ? in(*t) : at::Tensor(); }
   /// A result made here, as a contiguous tensor of the device.
   at::Tensor out(const at::Tensor& t) const { return t.defined() ? out_as_is(t.contiguous()) : t; }
-  /// The same with the strides it has. The result must not share memory with an operand.
-  at::Tensor out_as_is(at::Tensor t) const {
+  /// The same with the strides it has. The result must not share memory with an operand. It counts for `bytes` on the
+  /// card, for its own size at 0.
+  at::Tensor out_as_is(at::Tensor t, std::int64_t bytes = 0) const {
     if (!t.defined()) return t;
     auto host = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl());
-    return adopt_tensor(std::move(t), adopt_storage(host, device_));
+    return adopt_tensor(std::move(t), adopt_storage(host, device_, static_cast<size_t>(bytes)));
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <string>
 
 #include "locus/bridge/check.h"
@@ -19,6 +20,7 @@
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/plan.h"
+#include "locus/bridge/scratch.h"
 #include "locus/bridge/special.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
@@ -127,6 +129,8 @@ class HostCall {
       bring_to_host(argument, (*stack_)[base_ + i]);
     }
     if (machine().host().tight() && !plan_.writes_part) need_room();
+    std::optional<CardMemory> memory;
+    if (plan_.memory != sim::MemoryRule::kNone) memory.emplace(plan_, *stack_, base_, device_);
     call();
     if (watching() && (plan_.synchronizes || has_mask_)) host_waits();
     for (auto& operand : operands_) {
@@ -136,7 +140,15 @@ class HostCall {
       if (plan_.elementwise_list) operand.device.unsafeGetTensorImpl()->bump_version();
     }
     const size_t returns = op_.schema().returns().size();
-    for (size_t i = stack_->size() - returns; i < stack_->size(); ++i) bring_to_device((*stack_)[i]);
+    const size_t first = stack_->size() - returns;
+    if (!memory.has_value()) {
+      for (size_t i = first; i < stack_->size(); ++i) bring_to_device((*stack_)[i]);
+      return;
+    }
+    memory->play(*stack_, returns, [&](size_t i, std::int64_t bytes) {
+      counted_ = static_cast<size_t>(bytes);
+      bring_to_device((*stack_)[first + i]);
+    });
   }
 
  private:
@@ -313,7 +325,7 @@ class HostCall {
       if (host.get() == storage) return adopt_tensor(std::move(t), device);
     }
     auto host = StoragePointer::reclaim_copy(storage);
-    auto device = adopt_storage(host, device_);
+    auto device = adopt_storage(host, device_, counted_);
     adopted_.emplace_back(std::move(host), device);
     return adopt_tensor(std::move(t), device);
   }
@@ -324,15 +336,12 @@ class HostCall {
   size_t base_;
   int device_ = -1;
   bool has_mask_ = false;  ///< among the indices
+  size_t counted_ = 0;     ///< what the result in hand counts for on the card; 0: its size
   Operands operands_;
   using StoragePointer = c10::intrusive_ptr<c10::StorageImpl>;
   c10::SmallVector<std::pair<StoragePointer, StoragePointer>, 2> adopted_;  ///< the host's, held for its address; ours
   bool dispatch_by_operands_;  ///< sparse operands or results: PyTorch picks the CPU kernel
 };
-
-}  // namespace
-
-namespace {
 
 /// A card looks at the operands before it does anything; so does what can't do more.
 [[noreturn]] void refuse_call(const c10::OperatorHandle& op, Stack* stack) {

@@ -21,6 +21,7 @@ namespace locus::bridge {
 namespace {
 
 c10::Allocator* g_plain_cpu_allocator = nullptr;
+constinit thread_local bool t_uncounted = false;  // see UncountedScope
 
 void release_chunk(void* host) { machine().arena().release(host); }
 
@@ -75,38 +76,20 @@ class HostAllocator final : public c10::Allocator {
 };
 HostAllocator g_host_allocator;
 
-void memory_freeing(const DeviceBlock& block, sim::CachingModel& memory) {
-  memory_by_line(block.device)
-      .freeing(block.site, static_cast<int64_t>(sim::CachingModel::size_of(block.account)), memory.allocated());
-}
-
 void free_block(void* context) {
   auto* block = static_cast<DeviceBlock*>(context);
-  if (block->account != nullptr && !in_bad_fork()) {
-    auto& memory = machine().memory(block->device);
-    if (block->counted) memory_freeing(*block, memory);
-    memory.free(block->account);
-    if (watching()) memory_timeline(block->device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
-  }
+  if (block->booking.account != nullptr && !in_bad_fork()) unbook(block->booking, block->device);
   delete block;
 }
 
-/// Books `host` as memory of `device`; raises OutOfMemoryError where a card would.
-c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device) {
+/// Books `host` as memory of `device`, for `bytes` or its own size; raises OutOfMemoryError where a card would.
+c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device, size_t bytes = 0) {
   const c10::Device where(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
   void* data = host->mutable_data();
   if (data == nullptr) return {nullptr, where};
-  sim::OutOfMemory why;
-  auto* account = machine().memory(device).allocate(host->nbytes(), current_stream(device), &why);
-  if (account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
-  const engine::SiteId site = label_new_memory(data, host->nbytes());
-  const bool counted = watching();
-  if (counted) {
-    memory_by_line(device).allocated(site, static_cast<int64_t>(sim::CachingModel::size_of(account)));
-    memory_timeline(device).note(machine().memory(device).allocated(), g_steps.load(std::memory_order_relaxed));
-  }
-  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), account, device, site, counted},
-          &free_block, where};
+  const Booking booking = book(bytes != 0 ? bytes : host->nbytes(), device, data);
+  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), booking, device}, &free_block,
+          where};
 }
 
 c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPtr&& data) {
@@ -114,10 +97,11 @@ c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPt
                                                &g_host_allocator, /*resizable=*/true);
 }
 
-c10::intrusive_ptr<c10::StorageImpl> make_device_storage(c10::intrusive_ptr<c10::StorageImpl> host, int device) {
+c10::intrusive_ptr<c10::StorageImpl> make_device_storage(c10::intrusive_ptr<c10::StorageImpl> host, int device,
+                                                         size_t counted = 0) {
   const size_t bytes = host->nbytes();
   return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                               account_for(std::move(host), device), device_allocator(),
+                                               account_for(std::move(host), device, counted), device_allocator(),
                                                /*resizable=*/true);
 }
 
@@ -225,6 +209,48 @@ constexpr auto kBitKeys = c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10:
 
 }  // namespace
 
+UncountedScope::UncountedScope() : outer_(t_uncounted) { t_uncounted = true; }
+UncountedScope::~UncountedScope() { t_uncounted = outer_; }
+
+void book_late(const c10::StorageImpl& storage) {
+  DeviceBlock* block = block_of(storage);
+  if (block == nullptr || block->booking.account != nullptr) return;
+  block->booking = book(storage.nbytes(), block->device, nullptr);
+}
+
+Booking book(size_t bytes, int device, void* host) {
+  if (t_uncounted) {
+    if (host != nullptr) label_new_memory(host, bytes);
+    return {};
+  }
+  auto& memory = machine().memory(device);
+  sim::OutOfMemory why;
+  Booking booking;
+  booking.account = memory.allocate(bytes, current_stream(device), &why);
+  if (booking.account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
+  booking.counted = watching();
+  if (host != nullptr) {
+    booking.site = label_new_memory(host, bytes);
+  } else if (booking.counted) {
+    booking.site = current_site();
+  }
+  if (booking.counted) {
+    memory_by_line(device).allocated(booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)));
+    memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
+  }
+  return booking;
+}
+
+void unbook(const Booking& booking, int device) noexcept {
+  auto& memory = machine().memory(device);
+  if (booking.counted) {
+    memory_by_line(device).freeing(
+        booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)), memory.allocated());
+  }
+  memory.free(booking.account);
+  if (watching()) memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
+}
+
 DeviceBlock* block_of(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
   return data.get_deleter() == &free_block ? static_cast<DeviceBlock*>(data.get_context()) : nullptr;
@@ -283,14 +309,15 @@ c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device
   return make_device_storage(make_host_storage(bytes, allocate_chunk(bytes, device)), device);
 }
 
-c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device) {
+c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device,
+                                                   size_t bytes) {
   const void* data = host->data();
   if (data == nullptr || (machine().arena().is_host(data) && machine().arena().device_of(data) == device)) {
-    return make_device_storage(host, device);
+    return make_device_storage(host, device, bytes);
   }
   // Memory that was not born on the device (a cached constant, a mapped file): one copy brings it there.
   auto storage =
-      make_device_storage(make_host_storage(host->nbytes(), allocate_chunk(host->nbytes(), device, true)), device);
+      make_device_storage(make_host_storage(host->nbytes(), allocate_chunk(host->nbytes(), device, true)), device, bytes);
   std::memcpy(block_of(*storage)->host->mutable_data(), data, host->nbytes());
   return storage;
 }

@@ -10,13 +10,35 @@
 
 namespace locus::bridge {
 
+/// An entry in the card's books: what its allocator would hold, and the line that it is counted under.
+struct Booking {
+  sim::CachingModel::Block* account = nullptr;
+  engine::SiteId site = 0;
+  bool counted = false;  ///< made while somebody watched
+};
+/// Books `bytes` of `device`, labels the memory at `host` (if any) with their origin; raises OutOfMemoryError where a
+/// card would.
+Booking book(size_t bytes, int device, void* host);
+/// Books a storage that was made in an UncountedScope, if it still is not.
+void book_late(const c10::StorageImpl& storage);
+/// While it lives, what this thread takes of a device is not booked: the parts of what a card does in one piece.
+class UncountedScope {
+ public:
+  UncountedScope();
+  ~UncountedScope();
+  UncountedScope(const UncountedScope&) = delete;
+  UncountedScope& operator=(const UncountedScope&) = delete;
+
+ private:
+  bool outer_;
+};
+void unbook(const Booking& booking, int device) noexcept;
+
 /// Context of every DataPtr that Locus makes for a simulated device.
 struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
-  sim::CachingModel::Block* account;          ///< what the card's allocator would hold for it
+  Booking booking;                            ///< what the card's allocator would hold for it
   int device;
-  engine::SiteId site;  ///< the line it is counted under
-  bool counted;         ///< made while somebody watched
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).
@@ -35,8 +57,10 @@ void install_allocators();
 
 /// A device storage of `bytes`, memory included. Raises OutOfMemoryError as PyTorch would.
 c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device);
-/// A device storage over a host storage that a kernel has just made (copied first when it is not device memory).
-c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device);
+/// A device storage over a host storage that a kernel has just made (copied first when it is not device memory). It
+/// counts for `bytes` on the card, where the card's kernel would make something else of it; for its own size at 0.
+c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device,
+                                                   size_t bytes = 0);
 /// The CPU storage at the twin address of a device storage.
 c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device_storage);
 /// After a kernel re-allocated the host twin (resize_): the device storage follows.

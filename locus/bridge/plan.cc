@@ -97,6 +97,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   plan.sets_output_first = traits.sets_output_first;
   plan.host_only = traits.host_only && !explicit_composite && !has(c10::DispatchKey::CompositeImplicitAutograd);
   plan.wide_types = wide_types_of(plan.name);
+  plan.memory = sim::memory_rule(plan.name);
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include "locus/bridge/wide_types.h"
 #include "locus/engine/origin.h"
 #include "locus/engine/rule.h"
+#include "locus/sim/operator_memory.h"
 
 namespace locus::bridge {
 
@@ -41,6 +42,7 @@ struct OperatorPlan {
   bool sets_output_first = false;      ///< see OperatorTraits
   bool host_only = false;              ///< no card has it
   WideTypes wide_types = WideTypes::kNone;
+  sim::MemoryRule memory = sim::MemoryRule::kNone;  ///< what it takes on a card beside its results
   engine::OperatorRule rule;  ///< which operands may be on which device
 };
 

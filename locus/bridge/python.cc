@@ -13,6 +13,7 @@
 #include "locus/bridge/module.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/plan.h"
+#include "locus/bridge/scratch.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
 
@@ -33,9 +34,12 @@ int device_argument(int device) {
   return device;
 }
 
-void simulate(int devices, size_t memory_bytes, bool shared, bool watch_host, std::optional<size_t> host_bytes) {
+void simulate(int devices, size_t memory_bytes, bool shared, bool watch_host, std::optional<size_t> host_bytes,
+              const std::string& card_key) {
   const bool first = !simulating();
-  install_backend({devices, memory_bytes, {watch_host, host_bytes}}, shared);
+  const sim::Card* card = card_key.empty() ? &sim::default_card() : sim::find_card(card_key);
+  TORCH_CHECK(card != nullptr, "locus: no card is called '", card_key, "'");
+  install_backend({devices, memory_bytes, {watch_host, host_bytes}, card}, shared);
   if (!first) return;
   g_operators = install_kernels();
   install_fault_handler(true);
@@ -172,7 +176,8 @@ PYBIND11_MODULE(_bridge, m) {
     check_frame_layout();
   });
   m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false,
-        py::arg("watch_host") = true, py::arg("host_bytes") = py::none());
+        py::arg("watch_host") = true, py::arg("host_bytes") = py::none(), py::arg("card") = "");
+  m.def("clear_blas_workspaces", &clear_blas_workspaces);
   define_host_memory_error();
   m.def("install_fault_handler", &install_fault_handler);
   m.def("devices", [] {

@@ -217,6 +217,9 @@ int install_kernels() {
   add_softmax_kernels(*aten, done);
   add_product_kernels(*aten, done);
   add_sync_norm_kernels(*aten, done);
+  static auto* learning =
+      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::AutogradCUDA, __FILE__, __LINE__);
+  add_one_piece_kernels(*aten, *learning, done);
 
   // Composite operators that PyTorch routes by device type: on the CPU they take the CPU's path in one piece.
   static const std::unordered_set<std::string> undivided = {"convolution",    "convolution_backward",
@@ -229,15 +232,6 @@ int install_kernels() {
   int count = static_cast<int>(done.size());
   auto& dispatcher = c10::Dispatcher::singleton();
   // A card has these in one piece, the CPU in parts: checked as a whole, also where a gradient is needed.
-  static auto* learning =
-      new torch::Library(torch::Library::IMPL, "aten", DispatchKey::AutogradCUDA, __FILE__, __LINE__);
-  for (const char* name : {"_fused_rms_norm"}) {
-    const auto op = dispatcher.findOp({std::string("aten::") + name, ""});
-    if (!op.has_value() || op->hasKernelForDispatchKey(DispatchKey::CPU)) continue;
-    aten->impl(name, torch::CppFunction::makeFromBoxedFunction<&checked_composite_kernel>());
-    learning->impl(name, torch::CppFunction::makeFromBoxedFunction<&checked_composite_kernel>());
-    done.insert(name);
-  }
   aten->impl("_batch_norm_impl_index", torch::CppFunction::makeFromBoxedFunction<&worded_composite_kernel>());
   learning->impl("_batch_norm_impl_index", torch::CppFunction::makeFromBoxedFunction<&worded_composite_kernel>());
   done.insert("_batch_norm_impl_index");

@@ -9,6 +9,7 @@
 
 #include "locus/bridge/as_kernel.h"
 #include "locus/bridge/cuda_only.h"
+#include "locus/bridge/scratch.h"
 
 namespace locus::bridge {
 namespace {
@@ -31,6 +32,7 @@ Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scala
   }
   AsKernel kernel(grad);
   const Tensor result = Function(kernel.in(grad), kernel.in(output), dim, grad.scalar_type());
+  const Scratch product(kernel.device(), kLog ? 0 : static_cast<std::int64_t>(grad.nbytes()));
   return kernel.out_as_is(result.scalar_type() == input_type ? result : result.to(input_type));
 }
 

@@ -1,5 +1,5 @@
-// The machine: properties of a card that looks like a current data-center GPU, sizes in words, and the sizes of
-// the parts that it owns. It keeps no global instance; whoever configures it does.
+// The machine: properties of its cards, sizes in words, and the sizes of the parts that it owns. It keeps no global
+// instance; whoever configures it does.
 #include "locus/sim/machine.h"
 
 #include <algorithm>
@@ -45,17 +45,19 @@ std::string uuid_of(int device) {
   return text;
 }
 
-DeviceProperties properties_of(int device, std::size_t memory_bytes) {
+DeviceProperties properties_of(int device, const MachineOptions& options) {
+  const Card& card = *options.card;
   DeviceProperties p;
-  p.name = "Locus simulated GPU";
-  p.major = 9;
-  p.minor = 0;
-  p.multi_processor_count = 132;
-  p.total_memory = memory_bytes;
-  p.l2_cache_size = std::size_t{60} << 20;
+  p.name = card.name;
+  p.major = card.major;
+  p.minor = card.minor;
+  p.multi_processor_count = card.multiprocessors;
+  p.max_threads_per_multi_processor = card.threads_per_multiprocessor;
+  p.total_memory = options.memory_bytes;
+  p.l2_cache_size = static_cast<std::size_t>(card.l2_mib) << 20;
   p.clock_rate_khz = 1980000;
   p.memory_clock_rate_khz = 3201000;
-  p.memory_bus_width = 6144;
+  p.memory_bus_width = card.bus_bits;
   p.pci_bus_id = 1 + device;
   p.uuid = uuid_of(device);
   return p;
@@ -139,7 +141,7 @@ Machine::Machine(const MachineOptions& options) : options_(options) {
   }
   for (int d = 0; d < options.devices; ++d) {
     visible_.push_back(d);
-    properties_.push_back(properties_of(d, options.memory_bytes));
+    properties_.push_back(properties_of(d, options));
     memory_.push_back(std::make_unique<CachingModel>(d, options.memory_bytes));
   }
   arena_ = std::make_unique<Arena>(options.devices, slice_bytes(options), kLeastSlice);

@@ -12,6 +12,7 @@
 
 #include "locus/sim/arena.h"
 #include "locus/sim/caching_model.h"
+#include "locus/sim/cards.h"
 #include "locus/sim/host_guard.h"
 #include "locus/sim/stream.h"
 
@@ -37,6 +38,7 @@ struct MachineOptions {
   int devices = 1;                                   ///< 0 to kMaxDevices
   std::size_t memory_bytes = std::size_t{80} << 30;  ///< capacity of each device
   HostBudget host = {};                              ///< what all of them may fill of this machine's memory
+  const Card* card = &default_card();                ///< what each of them is
 };
 
 /// "80GiB", "24 GB", "512MiB", "1.5g", "1000000": bytes; nullopt for anything else (also 0, negative, too large).

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     run.configure(parser)
     parser.usage = (
-        "locus check [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
+        "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[-q | -v] [--statistics] [--explain] [--ledger] "
         "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "

@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options: those of a check, and what to do with the edits."""
     check.configure(parser)
     parser.usage = (
-        "locus fix [--apply] [--max-runs N] [--devices N] [--memory SIZE] [--rng device|cpu] [--steps N] "
+        "locus fix [--apply] [--max-runs N] [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] "
         f"{' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} [--baseline REPORT] [--real] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"

@@ -11,22 +11,26 @@ import sys
 from locus import _startup
 from locus.errors import UsageError
 from locus.process import notebooks, runner, settings, simulation
+from locus.process.cards import CARDS, DEFAULT_CARD
 from locus.watch import messages
 
 SUMMARY = "run a program on a machine with simulated CUDA devices"
+CARD_HELP = f"the card to simulate: {', '.join(key for key in CARDS if key != DEFAULT_CARD)}"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     parser.usage = (
-        "locus run [--devices N] [--memory SIZE] [--rng device|cpu] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "locus run [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] "
+        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.add_argument("--devices", metavar="N", help="how many CUDA devices, 0 to 64 (default: 1)")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="memory of each device, such as 24GB (default: 80GiB)",
+        help="memory of each device, such as 24GB (default: the card's, or 80GiB)",
     )
+    parser.add_argument("--card", metavar="NAME", help=CARD_HELP)
     parser.add_argument("--rng", metavar="device|cpu", help="random numbers: each device its own, or all the CPU's")
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
@@ -74,14 +78,17 @@ def machine(
             f"--memory {arguments.memory} is not a size of memory. "
             "Use a number with a unit, such as 80GiB, 24GB or 512MiB."
         )
+    if arguments.card is not None and arguments.card.strip().lower() not in CARDS:
+        raise UsageError(f"--card {arguments.card} is not known. Use one of {', '.join(CARDS)}.")
     if arguments.rng not in (None, "device", "cpu"):
         raise UsageError(f"--rng {arguments.rng} is not known. Use device or cpu.")
     if text is not None:
         devices = int(text)
     elif project.devices is not None:
         devices = project.devices
-    memory = arguments.memory or project.memory or simulation.DEFAULT_MEMORY
-    return simulation.check_options(devices, memory, arguments.rng or project.rng or "device")
+    card = arguments.card or project.card
+    memory = arguments.memory or (None if arguments.card else project.memory)
+    return simulation.check_options(devices, memory, arguments.rng or project.rng or "device", card)
 
 
 def target(arguments: argparse.Namespace) -> runner.Target:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from locus.errors import UsageError
 from locus.process import pages, simulation
+from locus.process.cards import CARDS
 
 if TYPE_CHECKING:
     import types
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 ALL = "ALL"
 """Stands for every code."""
 
-_KEYS = ("devices", "memory", "rng", "ignore", "per-file-ignores")
+_KEYS = ("devices", "memory", "card", "rng", "ignore", "per-file-ignores")
 
 
 class Settings(NamedTuple):
@@ -34,6 +35,7 @@ class Settings(NamedTuple):
     """Codes that are no failure anywhere."""
     per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(pattern of paths, codes that are no failure there); what they mean: locus/engine/ignoring.h."""
+    card: str | None = None
 
 
 def find(folder: str | pathlib.Path = ".") -> Settings:
@@ -93,6 +95,9 @@ def _check(file: str, table: dict[str, object]) -> Settings:
         refuse("devices", f"= {devices!r} is not a number of devices, 0 to {simulation.MAX_DEVICES}.")
     if memory is not None and not (isinstance(memory, (str, int)) and simulation.is_memory(memory)):
         refuse("memory", f'= {memory!r} is not a size of memory, such as "80GiB" or "24GB".')
+    card = table.get("card")
+    if card is not None and not (isinstance(card, str) and card.lower() in CARDS):
+        refuse("card", f"= {card!r} is not known. The cards are {', '.join(CARDS)}.")
     if rng is not None and not (isinstance(rng, str) and rng in ("device", "cpu")):
         refuse("rng", f'= {rng!r} is not known. Use "device" or "cpu".')
     ignore = _codes(table.get("ignore", []), lambda problem: refuse("ignore", problem))
@@ -103,7 +108,7 @@ def _check(file: str, table: dict[str, object]) -> Settings:
         (pattern, _codes(codes, functools.partial(refuse, f'per-file-ignores."{pattern}"')))
         for pattern, codes in per_file.items()
     )
-    return Settings(file, devices, memory, rng, ignore, rules)
+    return Settings(file, devices, memory, rng, ignore, rules, card)
 
 
 def _codes(value: object, refuse: Callable[[str], NoReturn]) -> tuple[str, ...]:

@@ -14,16 +14,15 @@ from typing import NamedTuple
 from locus import surface
 from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
+from locus.process.cards import CARDS, DEFAULT_CARD
 
 MAX_DEVICES = 64
 """The largest machine that can be simulated."""
 
-DEFAULT_MEMORY = "80GiB"
-"""The memory of each device, unless told otherwise."""
-
 SIMULATE_VARIABLE = "LOCUS_SIMULATE"
 MEMORY_VARIABLE = "LOCUS_MEMORY"
 RNG_VARIABLE = "LOCUS_RNG"
+CARD_VARIABLE = "LOCUS_CARD"
 OUTSIDE_VARIABLE = "LOCUS_OUTSIDE_DEVICES"
 """What CUDA_VISIBLE_DEVICES was when Locus began: that is about the real machine, a later value about this one."""
 
@@ -44,6 +43,7 @@ class SimulationOptions(NamedTuple):
     devices: int
     memory_bytes: int
     rng: str
+    card: str = DEFAULT_CARD
 
     def to_environment(self) -> dict[str, str]:
         """The variables that give a child process the same machine."""
@@ -51,6 +51,7 @@ class SimulationOptions(NamedTuple):
             SIMULATE_VARIABLE: f"cuda:{self.devices}",
             MEMORY_VARIABLE: str(self.memory_bytes),
             RNG_VARIABLE: self.rng,
+            CARD_VARIABLE: self.card,
             OUTSIDE_VARIABLE: os.environ.get(OUTSIDE_VARIABLE, os.environ.get("CUDA_VISIBLE_DEVICES", "unset")),
         }
 
@@ -58,7 +59,8 @@ class SimulationOptions(NamedTuple):
         """The call that makes this machine."""
         memory = self.memory_text()
         memory = memory if memory.isdecimal() else repr(memory)
-        return f"simulate(devices={self.devices}, memory={memory}, rng={self.rng!r})"
+        card = "" if self.card == DEFAULT_CARD else f", card={self.card!r}"
+        return f"simulate(devices={self.devices}, memory={memory}, rng={self.rng!r}{card})"
 
     def memory_text(self) -> str:
         """The memory of each device: "80GiB", or a number of bytes."""
@@ -69,15 +71,25 @@ class SimulationOptions(NamedTuple):
 _active: SimulationOptions | None = None
 
 
-def check_options(devices: object, memory: object = DEFAULT_MEMORY, rng: object = "device") -> SimulationOptions:
-    """The options as a checked value; a UsageError that names the input and the way out."""
+def check_options(
+    devices: object, memory: object = None, rng: object = "device", card: object = None
+) -> SimulationOptions:
+    """The options as a checked value; a UsageError that names the input and the way out.
+
+    Without a size of memory it is the card's, and without a card a Hopper card with 80 GiB.
+    """
+    key = DEFAULT_CARD if card is None else str(card).strip().lower()
+    if key not in CARDS:
+        raise UsageError(f"card={card!r} is not known. Use one of {', '.join(key for key in CARDS)}.")
+    if memory is None:
+        memory = CARDS[key].memory
     if isinstance(devices, bool) or not isinstance(devices, int) or not 0 <= devices <= MAX_DEVICES:
         raise UsageError(f"devices={devices!r} is not a number of devices. Use a whole number from 0 to {MAX_DEVICES}.")
     if rng not in _RNG_CHOICES:
         raise UsageError(
             f'rng={rng!r} is not known. Use "device" (a generator for each device) or "cpu" (all share the CPU\'s).'
         )
-    return SimulationOptions(devices, _check_memory(memory), str(rng))
+    return SimulationOptions(devices, _check_memory(memory), str(rng), key)
 
 
 def parse_bytes(text: str) -> int | None:
@@ -128,8 +140,8 @@ def options_from_environment(environment: Mapping[str, str] = os.environ) -> Sim
             'such as "cuda:2" or "2", or unset it.'
         )
     devices = 1 if match.group(1) is None else int(match.group(1))
-    memory = environment.get(MEMORY_VARIABLE) or DEFAULT_MEMORY
-    if parse_bytes(memory) is None:
+    memory = environment.get(MEMORY_VARIABLE) or None
+    if memory is not None and parse_bytes(memory) is None:
         raise UsageError(
             f"{MEMORY_VARIABLE}={memory!r} is not a size of memory. Use a number with a unit, "
             'such as "80GiB", "24GB" or "512MiB", or unset it.'
@@ -137,7 +149,10 @@ def options_from_environment(environment: Mapping[str, str] = os.environ) -> Sim
     rng = environment.get(RNG_VARIABLE) or "device"
     if rng not in _RNG_CHOICES:
         raise UsageError(f'{RNG_VARIABLE}={rng!r} is not known. Use "device" or "cpu", or unset it.')
-    return check_options(devices, memory, rng)
+    card = environment.get(CARD_VARIABLE) or None
+    if card is not None and card.strip().lower() not in CARDS:
+        raise UsageError(f"{CARD_VARIABLE}={card!r} is not known. Use one of {', '.join(CARDS)}, or unset it.")
+    return check_options(devices, memory, rng, card)
 
 
 class HostBudget(NamedTuple):
@@ -177,7 +192,7 @@ def activate(options: SimulationOptions) -> None:
             bridge = load_bridge()
             bridge.set_library_folders(library_folders())
             try:
-                bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu", *budget)
+                bridge.simulate(options.devices, options.memory_bytes, options.rng == "cpu", *budget, card=options.card)
             except RuntimeError as error:
                 raise UsageError(str(error)) from error
             surface.install(bridge, shared_rng=options.rng == "cpu")

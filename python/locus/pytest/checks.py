@@ -317,9 +317,11 @@ def _machine(options: argparse.Namespace, project: settings.Settings) -> simulat
         raise pytest.UsageError(
             f"{where} is not a number of devices to test on. Use a whole number from 1 to {simulation.MAX_DEVICES}."
         )
-    memory = options.locus_memory or project.memory or simulation.DEFAULT_MEMORY
+    memory = options.locus_memory or project.memory
     try:
-        return simulation.check_options(int(devices), memory, options.locus_rng or project.rng or "device")
+        return simulation.check_options(
+            int(devices), memory, options.locus_rng or project.rng or "device", project.card
+        )
     except UsageError as error:
         raise pytest.UsageError(f"--locus-{error}") from None
 

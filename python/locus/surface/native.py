@@ -222,7 +222,7 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         "_cuda_cudaCachingAllocator_set_allocator_settings": _nothing,
         "_cuda_lock_mutex": _nothing,
         "_cuda_unlock_mutex": _nothing,
-        "_cuda_clearCublasWorkspaces": _nothing,
+        "_cuda_clearCublasWorkspaces": bridge.clear_blas_workspaces,
         "_cuda_setCublasWorkspaceSize": workspace.set,
         "_cuda_getCublasWorkspaceSize": workspace.get,
         "_cuda_resetCublasWorkspaceSize": lambda: workspace.set(0),
