@@ -51,6 +51,8 @@ EditKind = Literal[
     "module_list",
     "register_buffer",
     "factory_device",
+    "pass_device",
+    "drop_move",
     "move_on_the_way",
     "move_at_use",
     "move_batch",
@@ -115,9 +117,15 @@ Fact = Literal[
     "host_asked",
     "computed_from_host",
     "literal_device",
-    "literal_in_function",
+    "device_not_passed",
+    "left_at_this_use",
     "serves_others",
-    "used_on_several_devices",
+    "meets_host_values",
+    "done_on_host",
+    "fellow_argument_moved",
+    "neighbor_is_placed",
+    "card_not_named",
+    "brought_to_host",
 ]
 """What speaks for or against a candidate."""
 

@@ -62,7 +62,8 @@ class Search {
     const bool is_left = is_made_by_default(o) || is_registered(o) || has_action(o, Action::kReceived);
     if (!is_cpu(o.device) || is_on_purpose(o) || o.written || !is_left) return {};
     const Step* made = placing_step(*index);
-    const bool asked_for = made != nullptr && made->action == Action::kCreated && made->is_explicit;
+    const bool is_made = !index->history.empty() && index->history.back().action != Action::kComputed;
+    const bool asked_for = is_made && made != nullptr && made->action == Action::kCreated && made->is_explicit;
     if (asked_for && !is_explained(o) && !is_made_in_passing(o)) return {};
     expected_ = index->device;
     return {table};

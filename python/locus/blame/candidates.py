@@ -15,6 +15,9 @@ from locus.vocabulary import EditKind, Fact
 
 _LITERAL = re.compile(r"""["']cuda(?::\d+)?["']|\.cuda\(\d*\)""")
 _PLACED_BY_LITERAL = re.compile(r"""(?:\.to\(|device=)\s*["']cuda|\.cuda\(\d*\)""")
+_PLACED_BY_NAME = re.compile(
+    r"""(?:\.to\(|device=)\s*(?:\w+\.)*(?:\w*_)?(?:device|dev|gpu)\w*\b(?!\.)""", re.IGNORECASE
+)
 
 
 class Cause(NamedTuple):
@@ -31,6 +34,7 @@ class Candidates:
 
     def __init__(self) -> None:
         self._all: list[Candidate] = []
+        self._said: list[tuple[EditKind, tuple[str, int], tuple[Fact, ...]]] = []
 
     def add(self, edit: EditKind, cause: Cause, facts: Iterable[Fact] = (), distance: int = 0) -> None:
         """Takes one in. One that is there already, from elsewhere, gets the facts as well."""
@@ -52,6 +56,17 @@ class Candidates:
             if each["edit"] == edit:
                 each["facts"] += [fact for fact in facts if fact not in each["facts"]]
 
+    def say(self, edit: EditKind, place: Location, *facts: Fact) -> None:
+        """Says something of the candidates with this kind of edit in a line, also of those that are to come."""
+        self._said.append((edit, _line(place), facts))
+
+    def settle(self) -> None:
+        """Adds what was said."""
+        for edit, line, facts in self._said:
+            for each in self._all:
+                if each["edit"] == edit and _line(each["at"]) == line:
+                    each["facts"] += [fact for fact in facts if fact not in each["facts"]]
+
     def as_list(self) -> list[Candidate]:
         return self._all
 
@@ -61,12 +76,16 @@ def _line(place: Location) -> tuple[str, int]:
 
 
 def _writes_literal(edit: Edit) -> bool:
-    """Whether an edit writes a device as a literal, in a file that itself places tensors by name."""
+    """Whether an edit writes a device as a literal, in a file that does not do so itself or has a name for it."""
     if not _LITERAL.search(edit["new"]) or _LITERAL.search(edit["old"]):
         return False
     file = source.load(edit["file"])
-    return file is not None and not file.once(_places_by_literal)
+    return file is not None and (not file.once(_places_by_literal) or file.once(_places_by_name))
 
 
 def _places_by_literal(file: source.Source) -> bool:
     return _PLACED_BY_LITERAL.search(file.text) is not None
+
+
+def _places_by_name(file: source.Source) -> bool:
+    return any(not found[0].endswith(".device") for found in _PLACED_BY_NAME.finditer(file.text))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from locus.blame import nested, siblings, statements
+from locus.blame import nested, siblings, statements, uses
 from locus.blame.candidates import Cause
-from locus.fixing import device_text, rewriting
+from locus.fixing import caches, device_text, rewriting
 from locus.program import batches, bindings, histories, makers, places, source, trails, values
 from locus.program.links import other_bindings
 from locus.vocabulary import Fact
@@ -24,7 +24,18 @@ if TYPE_CHECKING:
     from locus.program.shapes import Edit, Location
 
 
+_BINDING = ("assign", "argument", "attribute")
 _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "default_collate", "collate"}
+
+
+class Lines(NamedTuple):
+    """What the way of a value has to offer."""
+
+    causes: list[tuple[Cause, list[Fact], int]]
+    """Where the value could have been moved, with what the text says of each and how far it is from the use."""
+    of_makers: list[tuple[Location, list[Fact]]]
+    """What the text says of the calls that made it."""
+    at_use: list[Fact]
 
 
 def on_the_way(
@@ -35,25 +46,36 @@ def on_the_way(
     users: list[types.FrameType],
     is_batch: bool,
     only_sure: bool,
-) -> Iterator[tuple[Cause, list[Fact], int]]:
-    """The lines on a value's way where it could have been moved, with what the text says of each and how far it is from
-    the use; `only_sure`: only what the text itself says there."""
+    use: expressions.Use | None,
+) -> Lines:
+    """The lines on a value's way; `only_sure`: only what the text itself says there."""
     links = [link for link in _until_moved(trail.links) if not _is_owner(link.node)]
     told: list[list[Fact]] = [statements.said_at(link) for link in links]
+    lines = Lines([], [], [])
     if not only_sure:
         for number, fact in list(_pointed_at(links, any(told), steps, trail, is_batch)):
             told[number].append(fact)
+        elsewhere, at_use = uses.weigh(links, steps, use, trail.held[-1][2] if trail.held else 0)
+        lines.at_use.extend(at_use)
+        if links and links[0].how == "return" and caches.remembers(links[0].context.scope):
+            if not device_text.is_mentioned_in(links[0].context.scope):
+                lines.at_use.append("helper_knows_no_device")
+        for number, facts in enumerate(elsewhere):
+            told[number] += facts
         for cause, fact in _off_the_way(steps, others, links, users):
-            yield cause, [fact], len(links)
+            lines.causes.append((cause, [fact], len(links)))
     for number, link in enumerate(links):
+        if link.how == "made":
+            lines.of_makers.append((place_of(link), told[number]))
         later = siblings.moved_later(link)
         if later is not None and device.startswith("cuda"):
-            yield _after_fellow(link, later), ["fellow_is_moved"], number
+            lines.causes.append((_after_fellow(link, later), ["fellow_is_moved"], number))
         if told[number] or (number < _PLAIN_LINKS and not statements.is_container(link)):
             found = _cause(link, device, users)
             if link.how == "loop" and not is_batch and found.edit is None:
                 found = _at_edit(found._replace(edit=_first_in_loop(link)))
-            yield found, told[number], number
+            lines.causes.append((found, told[number], number))
+    return lines
 
 
 def _after_fellow(link: Link, move: ast.Assign) -> Cause:
@@ -148,10 +170,13 @@ def at_use(
         for n in file.find(scope, ("call", "to"), ("call", "cuda"))
     )
     layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
-    computed = values.is_module(layer)  # a layer that is meant to be on the host: its result is handed over here
+    # A layer that is meant to be on the host: its result is handed over here.
+    computed = values.is_module(layer) and any(not parameter.is_cuda for parameter in layer.parameters())
     said: list[Fact] = ["host_value_at_use"] if host or sample or moved_too or computed else []
     if _is_given_moved(file, scope, use.node):
         said.append("same_call_moved")
+    if came_in and uses.moves_fellow_argument(use, name, device):
+        said.append("fellow_argument_moved")
     if not said:
         return None
     words = device_text.write(file, node, device, users)
@@ -212,6 +237,10 @@ def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
         # `a, b = y.split(2)`: a tuple has no .to(), what is split has.
         words = device_text.write(file, node, device, users)
         edit = rewriting.append_call(file, node.func.value, f".to({words})")
+    elif unpacked and device.startswith("cuda") and link.how == "assign" and link.name:
+        edit = _below(link, device, users)
+    elif siblings.elements_moved_beside(link):
+        edit = file.edit([source.Change.replace(node, siblings.elements_moved_beside(link))])
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
         made = isinstance(node, ast.Call) and histories.called_name(node) in makers.FACTORIES
@@ -223,6 +252,21 @@ def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
         edit = edit or rewriting.append_call(file, node, suffix)
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
     return Cause(location_of(file, spot), edit)
+
+
+def _below(link: Link, device: str, users: list[types.FrameType]) -> Edit | None:
+    """`u = u.to(device)` below `(u,) = next(stream)`."""
+    file, statement = link.context.file, link.statement
+    if not rewriting.starts_line(file, statement) or not rewriting.ends_line(file, statement):
+        return None
+    words, name = device_text.write(file, statement, device, users), link.name
+    held = values.name_in(link.context.frame, name) if link.context.frame is not None else None
+    moved = f"{name}.to({words})"
+    if isinstance(held, (list, tuple)):
+        moved = f"[t.to({words}) for t in {name}]"
+    elif isinstance(held, dict):
+        moved = f"{{k: v.to({words}) for k, v in {name}.items()}}"
+    return file.insertion(statement.end_lineno, f"{rewriting.indent_of(file, statement)}{name} = {moved}")
 
 
 def _lost_part(link: Link) -> ast.AST:
@@ -283,10 +327,10 @@ def _before_helper(links: list[Link], steps: list[histories.Step]) -> Link | Non
     number = next((n for n, link in enumerate(links) if link.context.scope is scope and link.how == "return"), 0)
     while number > 0 and isinstance(scope, ast.FunctionDef) and scope.name != "__init__":
         link, caller = links[number], links[number - 1]
-        told = link.context.me is not values.MISSING or _is_given_tensors(link)
+        told = _is_told_by_object(link) or (_is_given_tensors(link) and len(uses.makes_of(scope)) < 2)
         if told or caller.context.scope is scope or device_text.is_mentioned_in(scope):
             return None
-        if caller.how in ("assign", "argument") and not _is_deviceless_helper(caller.context.scope):
+        if caller.how in _BINDING and not _is_deviceless_helper(caller.context.scope):
             return caller
         # A helper of a helper: the value goes on from function to function that know of no device.
         scope = caller.context.scope
@@ -296,6 +340,12 @@ def _before_helper(links: list[Link], steps: list[histories.Step]) -> Link | Non
 
 def _is_deviceless_helper(scope: ast.AST) -> bool:
     return isinstance(scope, ast.FunctionDef) and not device_text.is_mentioned_in(scope)
+
+
+def _is_told_by_object(link: Link) -> bool:
+    """Whether a function is a method of an object whose class knows of devices."""
+    me = link.context.me
+    return me is not values.MISSING and any(device_text.is_mentioned_in(tree) for _, tree in bindings.class_trees(me))
 
 
 def _is_given_tensors(link: Link) -> bool:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import ast
 import os
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 from locus import faults
-from locus.blame import causes, givers, left_layers, left_modules, movers, operands, owners, prefetchers
-from locus.blame.candidates import Candidates, Cause
-from locus.fixing import caches, edits, rewriting
+from locus.blame import causes, gathering, left_layers, left_modules, operands, owners, unsaid
+from locus.fixing import caches, edits
 from locus.program import expressions, histories, names, places, source, trails, values
-from locus.vocabulary import Fact
 
 if TYPE_CHECKING:
     from locus.program.links import Link
@@ -29,11 +27,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_FOLLOWED = (
-    "temporary", "variable", "closure", "global", "batch", "plain-attribute", "object-attribute", "cached",
-    "function-context",
-)  # fmt: skip
-"""Kinds of operands whose way through the program's text is followed."""
 _COLLATE = os.path.join("data", "_utils", "collate.py")
 
 
@@ -78,6 +71,9 @@ class _Case:
     def __init__(self, raw: RawCase, case: Case, frames: list[types.FrameType]):
         self.raw, self.case, self.frames = raw, case, frames
         self.operands: list[RawOperand] = [operand.copy() for operand in raw.get("operands") or []]  # ours to change
+        for operand in self.operands:
+            if "tensor" in operand:
+                operand["tensor"] = self.attempt("unwrap", values.unwrapped, operand["tensor"])
         self.users = places.user_frames(frames)
         self.given: Link | None = None
 
@@ -132,6 +128,8 @@ class _Case:
                         facts.update(operands.read(tensors[number]))
                     self.operands[number]["tensor"] = tensors[number]
             self.attempt("parts", self.split, use, nodes, tensors)
+        if use is not None:
+            self.attempt("accumulator", self.find_accumulator, use, nodes, tensors)
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
         # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
@@ -141,19 +139,24 @@ class _Case:
             is_known = values.is_tensor(tensors[number]) or isinstance(tensors[number], torch.Generator)
             if nodes[number] is not None and is_known:
                 lines = self.attempt("history", histories.lines, tensors[number]) or ()
-                ways[number] = self.attempt("trail", self.follow, nodes[number], use.frame, facts["device"], lines)
+                ways[number] = self.attempt(
+                    "trail", trails.follow, self.users, facts["device"], nodes[number], use.frame, lines
+                )
                 stem = self.attempt("stem", self.stem, number, nodes[number], use.frame, ways[number])
                 named[number] = tensors[number] if stem is None else stem
+                on_host = stem is not None and facts["device"] == "cpu"
+                if on_host and left_layers.is_held_in_arithmetic(ways[number], stem):
+                    self.given = left_layers.given(ways[number]) or self.given
         found = self.attempt("names", names.find, named, self.frames, rare) or names.Names()
         histories_of: list[list[histories.Step]] = [[] for _ in tensors]
         matched: list[names.Match | None] = [None] * len(tensors)
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
             if node is not None:
                 facts["expression"] = use.file.flat(node)
-            steps = self.attempt("history", histories.history, tensors[number]) or []
+            steps = self.attempt("history", self.history, tensors[number]) or []
             facts["history"] = [step.facts for step in steps]
             match = found.best(number, facts["expression"])
-            known = self.attempt("history", histories.history, named[number]) or steps
+            known = self.attempt("history", self.history, named[number]) or steps
             way = ways[number] if named[number] is not tensors[number] else None
             if way is not None and way.decided_by(named[number]):
                 facts["history"] = [step.facts for step in known]  # where it is was decided by that one
@@ -168,7 +171,7 @@ class _Case:
             if ways[number] is not None and not any(step["action"] != "computed" for step in facts["history"]):
                 self.attempt("made", self.add_made, facts, ways[number])
         for number in range(len(tensors)):
-            self.attempt("cause", self.gather, number, use, nodes[number], ways[number], matched, histories_of)
+            self.attempt("cause", self.gather, number, use, nodes, ways[number], matched, histories_of)
         if self.given is not None:
             self.attempt("given", self.add_given, self.given, matched, histories_of)
         del tensors, named, ways
@@ -177,8 +180,10 @@ class _Case:
         """`a * b` of two tensors that are both elsewhere: each is an operand of its own, and the product is none."""
         for number in range(len(tensors)):
             facts, operand = self.case["operands"][number], self.operands[number]
-            others = {other["device"] for other in self.case["operands"]} - {"cpu", ""}
-            if self.case["kind"] != "operator" or facts["device"] != "cpu" or not others or facts["written"]:
+            others = {other["device"] for other in self.case["operands"]} - {"cpu", "", facts["device"]}
+            home = self.case.get("home") or self.case["device"]
+            is_right = facts["device"] == home and facts["device"] != "cpu"
+            if self.case["kind"] != "operator" or is_right or not others or facts["written"]:
                 continue
             for node, tensor in expressions.leaves(nodes[number], use.frame, facts["device"]):
                 part = {**operand, "tensor": tensor, "odd": True}
@@ -187,6 +192,19 @@ class _Case:
                 nodes.append(node)
                 tensors.append(tensor)
                 facts["rule"] = "free"
+
+    def find_accumulator(
+        self, use: expressions.Use, nodes: list[ast.AST | None], tensors: list[torch.Tensor | None]
+    ) -> None:
+        """`total = total + part`: between two cards, the part goes where the total is."""
+        statement = use.statement
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        adds = isinstance(use.node, ast.BinOp) and isinstance(use.node.op, (ast.Add, ast.Sub))
+        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or not adds:
+            return
+        for node, tensor in zip(nodes, tensors):
+            if isinstance(node, ast.Name) and node.id == targets[0].id and values.is_tensor(tensor) and tensor.is_cuda:
+                self.case["home"] = str(tensor.device)
 
     def find_layers(
         self, number: int, use: expressions.Use, nodes: list[ast.AST | None], way: trails.Trail | None
@@ -217,7 +235,7 @@ class _Case:
         use = expressions.Use(link.context.frame, None)
         text = use.file.flat(link.node)
         facts["expression"] = f"{text} (line {link.node.lineno})"  # not to be taken for one of the call's own
-        known = histories.history(tensor)
+        known = self.history(tensor)
         facts["history"] = [step.facts for step in known]
         found = names.find([tensor], self.frames, [])
         match = found.best(0, text)
@@ -225,8 +243,8 @@ class _Case:
         matched.append(match)
         steps.append(known)
         self.edit(number, use, [*[None] * number, link.node], found, match, known)
-        way = self.follow(link.node, link.context.frame, facts["device"])
-        self.gather(number, use, link.node, way, matched, steps)
+        way = trails.follow(self.users, facts["device"], link.node, link.context.frame)
+        self.gather(number, use, [*[None] * number, link.node], way, matched, steps)
 
     def add_made(self, facts: Operand, way: trails.Trail) -> None:
         """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
@@ -238,23 +256,19 @@ class _Case:
         step = {"action": "created", "op": op, "device": facts["device"], "explicit": False, "at": at}
         facts["history"] = [step, *facts["history"]]
 
-    def follow(
-        self, node: ast.AST, frame: types.FrameType, device: str, lines: Collection[tuple[str, int]] = ()
-    ) -> trails.Trail:
-        way = trails.Trail(self.users, device, lines)
-        way.follow(node, frame)
-        return way
-
     def stem(self, number: int, node: ast.AST, frame: types.FrameType, way: trails.Trail | None) -> object:
         """The tensor that decided where an operand is, where that is another one: it is the one to be blamed."""
         facts = self.case["operands"][number]
         if isinstance(node, ast.Attribute) and node.attr == "grad":
             return None  # a gradient is a tensor of its own, not its parameter
+        if facts["rule"] in ("index", "cpu") and self.case["device"] == "cpu":
+            return None  # it is rightly where it is, and wanted on the host
         if way is not None and way.leaders:
             return way.leaders[0][0]
         steps = histories.history(self.operands[number].get("tensor"))
         received = any(step.facts["action"] == "received" for step in steps)  # what it was computed with is no matter
-        if way is not None and way.held and facts["odd"] and not received:
+        is_held = way is not None and bool(way.held) and way.held[-1][2] <= len(way.until_moved())
+        if is_held and facts["odd"] and not received:
             # The deepest: a cache is where the table is that it was computed from. Not where the text says that the
             # value itself should have been moved on its way here.
             held, _, number = way.held[-1]
@@ -262,112 +276,24 @@ class _Case:
         return expressions.stem(node, frame, facts["device"]) if facts["odd"] else None
 
     def gather(
-        self, number: int, use: expressions.Use | None, node: ast.AST | None, way: trails.Trail | None,
+        self, number: int, use: expressions.Use | None, nodes: list[ast.AST | None], way: trails.Trail | None,
         matched: list[names.Match | None], steps: list[list[histories.Step]],
     ) -> None:  # fmt: skip
-        """Every line that could be edited for an operand, with what speaks for it."""
-        facts, match = self.case["operands"][number], matched[number]
+        """Every line that could be edited for an operand."""
+        facts = self.case["operands"][number]
         others = [n for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
         device = self.other_device(number, others)
-        found = Candidates()
-        self.attempt("candidates", self.gather_at_case, found, facts, number, use, node, way, device, steps)
-        if self.case["kind"] in ("operator", "index") and not self.case["collating"] and device.startswith("cuda"):
-            self.attempt("candidates", self.gather_by_kind, found, facts, match, way, device, steps[number])
-            if facts["kind"] in _FOLLOWED and not self.case["in_backward"]:
-                self.attempt("candidates", self.gather_on_the_way, found, number, use, node, way, match, device, steps)
-        for kind, edit in facts.pop("edits").items():
-            # What waits goes before the line that reads; that line is what is wrong.
-            at = self.case["use"] if kind == "synchronize" else places.edit_location(edit)
-            found.add(kind, Cause(at, edit))
-        facts["candidates"] = found.as_list()
+        right = [nodes[n] for n in others if n < len(nodes) and self.case["operands"][n]["device"] == device]
+        known = gathering.Known(
+            case=self.case, facts=facts, tensor=self.operands[number].get("tensor"), device=device, use=use,
+            node=nodes[number], way=way, match=matched[number], steps=steps[number],
+            others=[(n, use.file) for n in right if n is not None and use is not None and use.file is not None],
+            steps_of_others=[steps[n] for n in others if n < len(steps)], frames=self.frames, users=self.users,
+        )  # fmt: skip
+        facts["candidates"] = gathering.gather(known)
 
-    def gather_at_case(
-        self, found: Candidates, facts: Operand, number: int, use: expressions.Use | None, node: ast.AST | None,
-        way: trails.Trail | None, device: str, steps: list[list[histories.Step]],
-    ) -> None:  # fmt: skip
-        """What follows from the kind of case: a generator, a table that is indexed, samples, a comparison."""
-        made = next((step for step in steps[number] if step.facts["action"] == "created"), None)
-        factory = facts["edits"].get("factory_device")
-        if facts["kind"] == "generator" and way is not None:
-            generator = givers.of_generator(way, device, self.users)
-            if generator is not None:
-                found.add("generator_device", generator)
-        elif self.case["kind"] == "index" and facts["position"] == 0 and facts["device"] == "cpu" and use is not None:
-            if made is not None and factory is not None and expressions.meets(use, device):
-                found.add("factory_device", Cause(places.edit_location(factory), factory), ["table_serves_device"])
-        elif self.case["collating"]:
-            sample = givers.of_sample(self.operands[number].get("tensor"), steps[number], self.frames)
-            if sample is not None:
-                found.add("move_sample", sample, ["given_by_dataset"])
-        elif self.case["op"] == "equal" and not device.startswith("cuda") and way is not None and way.links:
-            link = way.links[0]
-            if isinstance(node, ast.Name) and isinstance(link.statement, ast.Assign):
-                edit = rewriting.append_call(link.context.file, link.node, ".cpu()")
-                found.add("move_on_the_way", Cause(causes.place_of(link), edit), ["compared_on_host"])
-
-    def gather_by_kind(
-        self, found: Candidates, facts: Operand, match: names.Match | None, way: trails.Trail | None,
-        device: str, steps: list[histories.Step],
-    ) -> None:  # fmt: skip
-        """What follows from what the operand is: an optimizer's state, a module's parameter, a saved tensor."""
-        made = next((step for step in steps if step.facts["action"] == "created"), None)
-        factory = facts["edits"].get("factory_device")
-        if facts["kind"] == "optimizer-state":
-            state = givers.of_state(facts["name"], self.users)
-            if state is not None:
-                found.add("assign_to" if state.edit is not None else "move_on_the_way", state, ["state_not_kept"])
-            elif made is not None and givers.is_made_anew(made) and factory is not None:
-                found.add("factory_device", Cause(places.edit_location(factory), factory), ["made_anew"])
-        elif facts["kind"] in ("parameter", "buffer", "loss-weight") and facts["device"] == "cpu" and match is not None:
-            left_modules.gather(found, match, facts, device, self.users)
-        elif facts["kind"] in ("parameter", "buffer") and facts["device"].startswith("cuda"):
-            placed = left_modules.of_wrong_card(steps, device, self.users)
-            if placed is not None:
-                found.add("put_on_card", placed, ["put_on_wrong_card"])
-        elif self.case["in_backward"]:
-            hook = givers.of_unpacked(facts["history"], device, self.users)
-            if hook is not None:
-                found.add("move_unpacked", hook, ["unpack_hook"])
-
-    def gather_on_the_way(
-        self, found: Candidates, number: int, use: expressions.Use | None, node: ast.AST | None,
-        way: trails.Trail | None, match: names.Match | None, device: str, steps: list[list[histories.Step]],
-    ) -> None:  # fmt: skip
-        """What follows from the way that the value took through the program."""
-        facts = self.case["operands"][number]
-        on_host = facts["device"] == "cpu"
-        if way is None and match is not None and match.frame < len(self.frames) and match.way.holder is None:
-            way = self.follow(ast.parse(match.name, mode="eval").body, self.frames[match.frame], facts["device"])
-        if way is not None and way.leaders:
-            _, node, context = way.leaders[0]
-            way = trails.Trail(self.users, facts["device"])
-            way.follow_in(node, context)
-        dropped = (givers.of_dropped(way) or movers.of_dropped(way)) if way is not None and on_host else None
-        if dropped is not None:
-            found.add("assign_to", Cause(places.edit_location(dropped[1]), dropped[1], dropped[0]))
-        batch = givers.of_batch(steps[number], device, self.users)
-        if batch is not None:
-            found.add("move_on_the_way", batch, ["made_with_rest"])
-        received = prefetchers.of_received(facts["name"], steps[number], self.users)
-        if received is not None:
-            found.add("move_on_the_way", received, ["left_by_prefetcher"])
-        if way is not None and way.owners and on_host:
-            forgotten = movers.of_forgotten(*way.owners[0], device)
-            if forgotten is not None:
-                found.add("move_forgotten", forgotten, ["owner_moves_others"])
-        if use is not None and node is not None:
-            at_use = causes.at_use(use, node, way, device, self.users)
-            if at_use is not None:
-                found.add("move_at_use", *at_use)
-        if way is None:
-            return
-        others = [steps[n] for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
-        always: list[Fact] = ["host_on_purpose"] if operands.is_handed_over(facts, node) else []
-        if histories.is_loaded_to_host(steps[number]):
-            always.append("host_asked")
-        links = causes.on_the_way(steps[number], way, others, device, self.users, facts["kind"] == "batch", not on_host)
-        for cause, said, distance in links:
-            found.add("move_on_the_way", cause, [*said, *always] if said else [], distance)
+    def history(self, tensor: object) -> list[histories.Step]:
+        return unsaid.correct(histories.history(tensor), self.users)
 
     def trace(self, use: expressions.Use, tensor: object, device: str) -> tuple[ast.AST | None, object]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""

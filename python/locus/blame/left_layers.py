@@ -6,6 +6,7 @@ Reads modules and origins; moves nothing.
 
 from __future__ import annotations
 
+import ast
 import gc
 import types
 from typing import TYPE_CHECKING
@@ -52,11 +53,20 @@ def behind(
 def given(way: trails.Trail | None) -> Link | None:
     """The argument of a running call by which a tensor on the CPU came to the layers; None where it is not one."""
     found: dict[int, Link] = {}
-    for link in way.links if way is not None else ():
+    for link in way.until_moved() if way is not None else ():
         value = values.evaluate(link.node, link.context.frame) if link.context.frame is not None else None
         if link.how == "argument" and values.is_tensor(value) and str(value.device) == "cpu" and value.dim() > 0:
             found[id(value)] = link
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def is_held_in_arithmetic(way: trails.Trail | None, tensor: object) -> bool:
+    """Whether what an object holds is computed with something else on its way: `x * self.freq`. When the one goes to a
+    device, the other has to, too."""
+    if way is None:
+        return False
+    nodes = [(node, link) for held, node, number in way.held if held is tensor for link in way.links[:number][-1:]]
+    return any(isinstance(link.context.file.parent(node), ast.BinOp) for node, link in nodes)
 
 
 def _order(match: names.Match | None) -> tuple[bool, int, str]:

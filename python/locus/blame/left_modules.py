@@ -68,21 +68,6 @@ def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
     return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
 
 
-def of_wrong_card(steps: list[histories.Step], device: str, users: list[types.FrameType]) -> Cause | None:
-    """The line that put a parameter or buffer on another card than its layer's, with the device that was meant."""
-    placed = next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)
-    if placed is None or placed.call is None or placed.file is None or not placed.facts["explicit"]:
-        return None
-    words = device_text.write(placed.file, placed.call, device, users)
-    if words.startswith('"') and device_text.function_of(placed.file, placed.call) is not placed.file.tree:
-        return None  # in a function, which may make others: the number of one card would be wrong for them
-    if placed.facts["action"] == "created":
-        edit = rewriting.device_argument(placed.file, placed.call, words)
-    else:
-        edit = rewriting.append_call(placed.file, placed.call, f".to({words})")
-    return Cause(placed.facts["at"], edit) if edit is not None else None
-
-
 def _late_tensor(module: torch.nn.Module, facts: Operand) -> Cause | None:
     """A parameter or buffer that was made after its module had been moved, or is made in a method other than the one
     that makes the module: the line that made it. Moving the module where it is made would not reach it."""
@@ -156,8 +141,23 @@ def _construction(module: torch.nn.Module, wrong: str, device: str, users: list[
         file, node = bound
     if file is None or node is None:
         return Cause(place, None)
+    element = _element_of(node)
+    words = device_text.write(file, element, device, users) if element is not None else ""
+    if element is not None and device_text.is_comprehended(file, element, words):
+        return Cause(location_of(file, node), rewriting.append_call(file, element, f".to({words})"))
     words = device_text.write(file, node, device, users)
     return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
+
+
+def _element_of(node: ast.AST) -> ast.expr | None:
+    """`w.clone()` of `nn.ParameterList(nn.Parameter(w.clone()) for w, d in pairs)`."""
+    given = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+    if not isinstance(given, (ast.GeneratorExp, ast.ListComp)):
+        return None
+    element = given.elt
+    if isinstance(element, ast.Call) and histories.called_name(element) == "Parameter" and element.args:
+        return element.args[0]
+    return element
 
 
 def _call_at(file: source.Source, place: Location) -> ast.AST | None:
@@ -175,7 +175,9 @@ def _keeper(
 
     Where the object knows about devices and the place that made the module does not, moving is the object's business.
     """
-    if file is None or node is None or isinstance(file.parent(node), (ast.Assign, ast.AnnAssign, ast.Return)):
+    if file is None or node is None:
+        return None
+    if isinstance(file.parent(node), (ast.Assign, ast.AnnAssign, ast.Return)) and not _has_served(module):
         return None
     for frame in users:
         code = frame.f_code
@@ -192,6 +194,11 @@ def _keeper(
                     if any(isinstance(t, ast.Attribute) and t.attr in kept for t in statement.targets):
                         return its_file, statement.value
     return None
+
+
+def _has_served(module: torch.nn.Module) -> bool:
+    """Whether a module has been trained where it is: it is there on purpose up to where somebody else takes it."""
+    return any(parameter.grad is not None for parameter in module.parameters())
 
 
 def _is_passed_on(node: ast.AST) -> bool:

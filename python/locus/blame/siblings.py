@@ -118,9 +118,29 @@ def _is_left_among(link: Link) -> bool:
     )
 
 
+def elements_moved_beside(link: Link) -> str:
+    """`[t.to(device) for t in val]` for `self.val = val`, where the block has the same for another name; else ""."""
+    if link.how not in ("attribute", "assign") or not isinstance(link.node, ast.Name):
+        return ""
+    file = link.context.file
+    parent = file.parent(link.statement)
+    blocks = [block for _, block in ast.iter_fields(parent) if isinstance(block, list) and link.statement in block]
+    for statement in blocks[0] if blocks else ():
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        if isinstance(value, (ast.ListComp, ast.GeneratorExp)) and bindings.is_move(value.elt):
+            given = value.generators[0].iter
+            if len(value.generators) == 1 and isinstance(given, ast.Name) and given.id != link.node.id:
+                start, whole = file.segment(value), file.segment(given)
+                place = start.rfind(whole)
+                return start[:place] + link.node.id + start[place + len(whole) :]
+    return ""
+
+
 def moved_later(link: Link) -> ast.Assign | None:
     """`test_x = test_x.cuda()` below `test_x, test_y = load()`: the last such statement for what was bound together
     with a value, where the value itself is not moved so."""
+    if link.how == "assign" and isinstance(link.target, ast.Name) and link.target is not link.node:
+        return _moved_in_row(link, link.target.id)
     if link.how != "assign" or not isinstance(link.target, (ast.Tuple, ast.List)):
         return None
     names = set(batches.targets(link.target))
@@ -134,6 +154,38 @@ def moved_later(link: Link) -> ast.Assign | None:
         return None
     fellows = [move for name, move in moves.items() if name in names - {link.name} and _is_bound_at(link, move)]
     return fellows[-1] if fellows else None
+
+
+def _moved_in_row(link: Link, name: str) -> ast.Assign | None:
+    """The last of several statements `x = x.cuda()` in a row, under a condition or not, below the one that binds this
+    name, which is not among theirs."""
+    row: list[ast.stmt] = []
+    for statement in [*rewriting.statements_after(link.context.file, link.statement), None]:
+        if statement is not None and _moves_variable(statement):
+            row.append(statement)
+            continue
+        rows = [row, statement.body] if isinstance(statement, ast.If) else [row]
+        found = next((each for each in rows if _are_fellows(each, link, name)), None)
+        if found is not None:
+            return found[-1]
+        row = []
+    return None
+
+
+def _moves_variable(statement: ast.stmt) -> bool:
+    """`x = x.to(device)`."""
+    own = rewriting.moves_itself(statement) and isinstance(statement.targets[0], ast.Name)
+    return own and bindings.is_move(statement.value)
+
+
+def _are_fellows(row: list[ast.stmt], link: Link, name: str) -> bool:
+    """Whether statements move several variables that are bound in the same block as this one, and not this one."""
+    if len(row) < 2 or not all(map(_moves_variable, row)):
+        return False
+    names = [statement.targets[0].id for statement in row]
+    file, block = link.context.file, link.context.file.parent(link.statement)
+    beside = [each for each in names for s in bindings.binders(link.context.scope, each) if file.parent(s) is block]
+    return name not in names and bool(beside)
 
 
 def _is_bound_at(link: Link, move: ast.Assign) -> bool:

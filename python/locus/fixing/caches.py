@@ -29,13 +29,18 @@ def is_cached(steps: list[histories.Step], name: str) -> bool:
         scope = next((a for a in around if isinstance(a, _FUNCTIONS)), None)
         if scope is None:
             continue
-        decorators = [ast.unparse(decorator) for decorator in scope.decorator_list]
-        if any("cache" in text or "memo" in text for text in decorators):
+        if remembers(scope):
             return True
         root, bracket, _ = name.partition("[")
         if bracket and ("cache" in root.lower() or "memo" in root.lower()):
             return True
     return not _is_made_by_default(steps) and next(_fillers(steps, name), None) is not None
+
+
+def remembers(scope: ast.AST) -> bool:
+    """Whether a function keeps what it gave: `@lru_cache`."""
+    decorators = [ast.unparse(decorator) for decorator in getattr(scope, "decorator_list", ())]
+    return any("cache" in text or "memo" in text for text in decorators)
 
 
 def _is_made_by_default(steps: list[histories.Step]) -> bool:

@@ -37,7 +37,7 @@ def write(
         others: expressions of operands that are on `device` already.
     """
     scope = function_of(file, node)
-    frame = _frame_of(file, scope, frames)
+    frame = frame_of(file, scope, frames)
     names = values.globals_of(file.file, frames)
     in_method = isinstance(file.scope(scope), ast.ClassDef) if scope is not file.tree else False
     local = _local(file, node, scope, device, frame)
@@ -50,6 +50,7 @@ def write(
     words = _from_operand(file, node, scope, device, frame, others) or shared
     if not words and in_method:
         words = _from_parameters(file, scope, device, frames)
+    words = words or _from_local_tensor(file, node, scope, device, frame)
     return words or file.once(_literals).get(device, f'"{device}"')
 
 
@@ -67,7 +68,7 @@ def of_looped_module(file: source.Source, node: ast.AST, frames: list[types.Fram
     loops = [a for a in file.ancestors(call) if isinstance(a, (ast.For, ast.AsyncFor))]
     loops += [generator for a in file.ancestors(call) for generator in getattr(a, "generators", ())]
     bound = {n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-    frame = _frame_of(file, function_of(file, call), frames)
+    frame = frame_of(file, function_of(file, call), frames)
     called = values.evaluate(call.func, frame) if frame is not None and call.func.id in bound else None
     has_any = values.is_module(called) and next(called.parameters(), None) is not None
     return f"next({call.func.id}.parameters()).device" if has_any else ""
@@ -109,6 +110,8 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
     for inner in file.find(scope, ("store", name), ("import", name)):
         if (inner.lineno, inner.col_offset) >= place or function_of(file, inner) is not scope:
             continue
+        if any(hasattr(around, "generators") for around in file.ancestors(inner)):
+            continue  # the variable of a comprehension is its own
         # The statement's own target is not bound yet when its value is computed; a loop's is.
         if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
             return True
@@ -126,7 +129,8 @@ def function_of(file: source.Source, node: ast.AST) -> ast.AST:
     return file.tree
 
 
-def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> types.FrameType | None:
+def frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> types.FrameType | None:
+    """The frame that runs a function, or the module."""
     for frame in frames:
         code = frame.f_code
         if code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope:
@@ -136,6 +140,7 @@ def _frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]
 
 def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
     """A variable of the function itself, or an attribute of one."""
+    optional = ""
     for text in _PREFERRED:
         root, _, attribute = text.partition(".")
         if not bound_before(file, scope, root, node) or ("." in attribute and getattr(scope, "name", "") == "__init__"):
@@ -143,12 +148,97 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
         if frame is not None:
             if same_device(values.evaluate(ast.parse(text, mode="eval").body, frame), device):
                 return text
-        elif device.startswith("cuda") and (text in _PARAMETERS or (attribute and _has_attribute(file, scope, text))):
+        elif device.startswith("cuda") and text in _PARAMETERS:
+            if not is_optional(scope, text):
+                return text
+            optional = optional or text  # `self.device = device or "cuda"` says it better
+        elif device.startswith("cuda") and attribute and _has_attribute(file, scope, text, node):
             return text
+    if optional:
+        return optional
     for name, value in list(frame.f_locals.items()) if frame is not None else ():
         if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
             return name
-    return _own_attribute(file, scope, device, frame)
+    words = _own_attribute(file, scope, device, frame) if frame is not None else _as_said(file, node, scope, device)
+    return words or _element(file, node, scope, device, frame)
+
+
+def is_optional(scope: ast.AST, name: str) -> bool:
+    """Whether a function has a parameter that need not be given, and whose default is no device or the host's."""
+    given = getattr(scope, "args", None)
+    if given is None:
+        return False
+    positional = [*given.posonlyargs, *given.args]
+    defaults = dict(zip([a.arg for a in positional[len(positional) - len(given.defaults) :]], given.defaults))
+    defaults |= {a.arg: value for a, value in zip(given.kwonlyargs, given.kw_defaults) if value is not None}
+    default = defaults.get(name)
+    if isinstance(default, ast.Call) and len(default.args) == 1:
+        default = default.args[0]  # torch.device("cpu")
+    return isinstance(default, ast.Constant) and default.value in (None, "cpu")
+
+
+def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) -> str:
+    """What a function that has ended says for a device elsewhere: `self.home` of `.to(self.home)`, the `d` of the
+    comprehension around the place, where another one moves to its own."""
+    if scope is file.tree or not device.startswith("cuda"):
+        return ""
+    for said in text_index.once(scope, _devices_said):
+        if isinstance(said, ast.Name):
+            is_bound = bound_before(file, scope, said.id, node) or is_comprehended(file, node, said.id)
+            if is_bound and said.id not in _TENSORS:
+                return said.id
+        elif said.lineno < node.lineno and isinstance(said.value, ast.Name) and said.attr != "device":
+            return ast.unparse(said)
+    return ""
+
+
+_TENSORS = {"x", "y", "input", "inputs", "other", "like"}
+"""Names of tensors rather than of devices: `a.to(x)`."""
+
+
+def _devices_said(scope: ast.AST) -> list[ast.Name | ast.Attribute]:
+    """The names and attributes that a function gives as devices, in the order of the text."""
+    found: list[ast.Name | ast.Attribute] = []
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Call):
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "device"]
+            is_move = isinstance(node.func, ast.Attribute) and node.func.attr == "to" and len(node.args) == 1
+            given += node.args[:1] if is_move else []
+            found += [each for each in given if isinstance(each, (ast.Name, ast.Attribute)) and _may_be_device(each)]
+    return found
+
+
+def _may_be_device(node: ast.Name | ast.Attribute) -> bool:
+    """Not a type: `torch.float16`, `x.dtype`, `dtype`."""
+    words = ast.unparse(node)
+    return not words.startswith(("torch.", "th.")) and "dtype" not in words
+
+
+def _element(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+    """`devices[0]`, `self.devices[0]`: an element of a list of devices."""
+    if frame is None:
+        return ""
+    first = next(iter(getattr(getattr(scope, "args", None), "args", [])), None)
+    me = first.arg if first is not None and isinstance(file.scope(scope), ast.ClassDef) else ""
+    own = values.attributes(frame.f_locals.get(me)) if me else {}
+    named = [(name, value) for name, value in frame.f_locals.items() if bound_before(file, scope, name, node)]
+    for text, value in [*named, *((f"{me}.{name}", value) for name, value in own.items())]:
+        if isinstance(value, (list, tuple)) and value and all(isinstance(each, (torch.device, str)) for each in value):
+            number = next((n for n, each in enumerate(value) if same_device(each, device)), None)
+            if number is not None:
+                return f"{text}[{number}]"
+    return ""
+
+
+def _from_local_tensor(
+    file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None
+) -> str:
+    """`pred.device`, of a variable that the function has before."""
+    for name in frame.f_code.co_varnames if frame is not None else ():
+        value = frame.f_locals.get(name)
+        if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
+            return f"{name}.device"
+    return ""
 
 
 def _own_attribute(file: source.Source, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
@@ -192,13 +282,15 @@ def _written(method: object) -> types.FunctionType | None:
     return method if isinstance(method, types.FunctionType) else None
 
 
-def _has_attribute(file: source.Source, scope: ast.AST, text: str) -> bool:
+def _has_attribute(file: source.Source, scope: ast.AST, text: str, node: ast.AST) -> bool:
     """Whether `self.device` is bound in the class, or `args.device` is read elsewhere in the function."""
     attribute = text.rpartition(".")[2]
     if text.startswith("self."):
         first = getattr(scope, "name", "") == "__init__"
         stored = file.find(file.scope(scope), ("stored attribute", attribute))
-        return any(ast.unparse(n) == text for n in stored) and not first
+        # In the method that binds it, what comes before is too early.
+        early = [n for n in stored if first and (function_of(file, n) is not scope or n.lineno >= node.lineno)]
+        return any(ast.unparse(n) == text for n in stored if n not in early)
     return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
 
 
@@ -237,7 +329,7 @@ def _from_operand(
         root = other
         while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
-        if bound_before(file, scope, root.id, node) or (together and _is_comprehended(file, node, root.id)):
+        if bound_before(file, scope, root.id, node) or (together and is_comprehended(file, node, root.id)):
             return f"{file.flat(other)}.device"
     if frame is None:
         return _from_context(file, node, scope)
@@ -266,7 +358,7 @@ def _is_simple(node: ast.AST, together: bool = False) -> bool:
     return isinstance(node, ast.Name)
 
 
-def _is_comprehended(file: source.Source, node: ast.AST, name: str) -> bool:
+def is_comprehended(file: source.Source, node: ast.AST, name: str) -> bool:
     """Whether a comprehension around a node binds a name."""
     around = [generator for a in file.ancestors(node) for generator in getattr(a, "generators", ())]
     bound = [n for generator in around for n in ast.walk(generator.target) if isinstance(n, ast.Name)]

@@ -74,7 +74,8 @@ def operand_edits(request: Request) -> dict[str, Edit]:
         # Where the operator does not ask for the CPU, moving things there fixes nothing. Results are compared there.
         wanted = request.device != "cpu" or request.rule in ("cpu", "index")
         compared = {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
-        ways = _WAYS if wanted else compared
+        to_host = {kind: _WAYS[kind] for kind in ("move_index", "move_at_use", "cpu_lengths", "generator_device")}
+        ways = compared if not wanted else _WAYS if request.device != "cpu" else to_host
     for kind, make in ways.items():
         edit = None
         with contextlib.suppress(BaseException):  # an odd tree, or object, must not cost the other edits
@@ -92,7 +93,17 @@ def move_at_use(request: Request) -> Edit | None:
     file, node = _place(request)
     if node is None or request.facts["written"] or not values.is_tensor(request.tensor):
         return None
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _gives_several(node):
+        node = node.func.value  # a tuple has no .to()
+    if request.device == "cpu":
+        return append_call(file, node, ".cpu()")
     return append_call(file, node, f".to({request.words(file, node)})")
+
+
+def _gives_several(call: ast.Call) -> bool:
+    """`mask.nonzero(as_tuple=True)`, `x.split(2)`: a tuple of tensors."""
+    as_tuple = any(keyword.arg == "as_tuple" for keyword in call.keywords)
+    return as_tuple or histories.called_name(call) in ("split", "chunk", "unbind", "tensor_split")
 
 
 def compare_on_host(request: Request) -> Edit | None:
@@ -137,8 +148,8 @@ def handoff(request: Request) -> Edit | None:
     file, node = place
     if node is None or request.facts["written"]:
         return None
-    text = device_text.write(file, node, request.device, request.users)
-    return append_call(file, node, f".to({device_text.of_looped_module(file, node, request.users) or text})")
+    text = device_text.of_looped_module(file, node, request.users) or request.words(file, node)
+    return append_call(file, node, f".to({text})")
 
 
 def cpu_numpy(request: Request) -> Edit | None:
@@ -234,6 +245,8 @@ def _move_where_made(request: Request) -> Edit | None:
         statement = step.file.statement(step.call)
         targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is step.call else []
         named = len(targets) == 1 and ast.unparse(targets[0]) in names_
+        if isinstance(statement, ast.Expr) and statement.value is step.call:
+            continue  # nobody takes what the call gives
         if named or request.facts["written"]:
             return append_call(step.file, step.call, f".to({request.words(step.file, step.call)})")
     return None

@@ -26,6 +26,10 @@ def register_buffer(request: Request) -> Edit | None:
     """`self.pe = torch.zeros(3)` -> `self.register_buffer("pe", torch.zeros(3), persistent=False)`."""
     if request.facts["kind"] != "plain-attribute" or isinstance(request.tensor, torch.nn.Parameter):
         return None
+    match = request.match
+    is_moved = match is not None and match.way.holder is not None and moments.moves_of(match.way.holder.module)[0]
+    if not is_moved and not request.case.get("replica"):
+        return None  # nobody moves the module: a buffer would stay where it is
     file, statement = _attribute_assignment(request)
     if statement is None:
         return None
@@ -100,6 +104,7 @@ def optimizer_state(request: Request) -> Edit | None:
     if statement is None or not ends_line(file, statement) or hasattr(statement, "body"):
         return None
     name = _optimizer_at(file, statement, match.way.holder.root_name)
+    name = name or _variable_at(file, statement, match.way.holder.root, request.users)
     if not name:
         return None
     line = f"{indent_of(file, statement)}{name}.load_state_dict({name}.state_dict())"
@@ -119,6 +124,14 @@ def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
     mine = f"{arguments[0].arg}.{attribute}"
     stored = file.find(holder, ("stored attribute", attribute))
     return mine if any(ast.unparse(node) == mine for node in stored) else ""
+
+
+def _variable_at(file: source.Source, statement: ast.stmt, value: object, users: list[types.FrameType]) -> str:
+    """The variable by which the running function of a statement has an object."""
+    scope = device_text.function_of(file, statement)
+    frame = device_text.frame_of(file, scope, users)
+    names = [name for name, held in (frame.f_locals.items() if frame is not None else ()) if held is value]
+    return next((name for name in names if device_text.bound_before(file, scope, name, statement)), "")
 
 
 def scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:

@@ -35,13 +35,21 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
         if len(node.args) == 1 and node.func.attr == "to":
             return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
         if len(node.args) <= 1 and node.func.attr in ("cuda", "cpu"):
-            start = Change.after(node.func.value, "")
-            return file.edit([Change(start.line, start.column, node.end_lineno, node.end_col_offset, text)])
+            return replace_method(file, node, text)
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
         if file.is_parenthesized(node) and not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
             return file.edit([file.after_parenthesis(node, text)])
         return file.edit([Change.after(node, text)])
     return file.edit([Change.before(node, "("), Change.after(node, f"){text}")])
+
+
+def replace_method(file: source.Source, call: ast.Call, text: str) -> Edit | None:
+    """`x.cpu()` -> `x` and a text, for the call of a method."""
+    held = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if held is None:
+        return None
+    start = file.after_parenthesis(held, "")
+    return file.edit([Change(start.line, start.column, call.end_lineno, call.end_col_offset, text)])
 
 
 def same_move(file: source.Source, move: ast.Call) -> str:

@@ -73,7 +73,7 @@ def site_location(site: int) -> Location | None:
     if found is None:
         return None
     file, line, end_line, column, end_column, function = found
-    return places.location(file, line, end_line, column, end_column, function.replace(".<locals>", ""))
+    return places.location(file, line, end_line, column, end_column, places.plain_name(function))
 
 
 def history(tensor: object) -> list[Step]:

@@ -220,9 +220,19 @@ def frame_location(frame: types.FrameType) -> Location:
 
 
 def function_name(code: types.CodeType) -> str:
-    """The function's name with its classes, as Python itself would show it."""
-    name = getattr(code, "co_qualname", code.co_name)
-    return name.replace(".<locals>", "")
+    """The function's name with its classes; a comprehension is part of the function that it stands in."""
+    return plain_name(getattr(code, "co_qualname", code.co_name))
+
+
+def plain_name(qualified: str) -> str:
+    """The name of a function as a person would say it: `Net.forward` of Net.forward.<locals>.<listcomp>."""
+    parts = qualified.replace(".<locals>", "").split(".")
+    while len(parts) > 1 and parts[-1] in _COMPREHENSIONS:
+        parts.pop()
+    return ".".join(parts)
+
+
+_COMPREHENSIONS = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 
 
 def _characters(text: str, column: int) -> int:

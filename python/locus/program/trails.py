@@ -25,6 +25,16 @@ _ITERATING = {
 _VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
 
 
+def follow(
+    users: list[types.FrameType], device: str, node: ast.AST, frame: types.FrameType,
+    lines: Collection[tuple[str, int]] = (),
+) -> Trail:  # fmt: skip
+    """The way of an expression in a live frame."""
+    way = Trail(users, device, lines)
+    way.follow(node, frame)
+    return way
+
+
 class Trail:
     """The way of one operand, nearest link first."""
 
@@ -57,6 +67,11 @@ class Trail:
         """Collects the links behind an expression that another trail came to."""
         self._resolve(node, context, 0)
 
+    def until_moved(self) -> list[Link]:
+        """The links up to one that moves the value itself: what lies behind it is another tensor."""
+        number = next((n for n, link in enumerate(self.links) if link.moved), len(self.links))
+        return self.links[:number]
+
     def decided_by(self, tensor: object) -> bool:
         """Whether another tensor, held by an object or asked for its device, decided where the value is."""
         return any(tensor is each for each, *_ in [*self.leaders, *self.held])
@@ -86,8 +101,8 @@ class Trail:
             for part in self._likely(parts, context):
                 self._resolve(part, context, depth + 1)
         elif isinstance(node, ast.IfExp):
-            self._resolve(node.body, context, depth + 1)
-            self._resolve(node.orelse, context, depth + 1)
+            for branch in self._taken(node, context):
+                self._resolve(branch, context, depth + 1)
         elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
             self._resolve(node.elt, context, depth + 1)
         elif isinstance(node, ast.DictComp):
@@ -101,6 +116,16 @@ class Trail:
         elif isinstance(node, ast.Dict):
             for element in self._likely(node.values, context):
                 self._resolve(element, context, depth + 1)
+
+    def _taken(self, node: ast.IfExp, context: Context) -> list[ast.AST]:
+        """The branch that `a if x is None else b` has taken, where x is known; else both."""
+        test = node.test
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+            value = self.value(test.left, context)
+            is_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+            if is_none and value is not values.MISSING:
+                return [node.body if (value is None) == isinstance(test.ops[0], ast.Is) else node.orelse]
+        return [node.body, node.orelse]
 
     def _element(self, node: ast.Subscript, context: Context) -> int | str | None:
         """Which element a subscript takes out of a tuple or a dict, where it says so; not of a tensor."""
@@ -236,7 +261,7 @@ class Trail:
         argument = bindings.argument_of(use.node, context.file, context.scope, name)
         if argument is None:
             return
-        self._add(Link(outside, use.statement, argument, "argument"))
+        self._add(Link(outside, use.statement, argument, "argument", moved=bindings.is_move(argument)))
         part = bindings.place_in_star(use.node, context.file, context.scope, name)
         self._resolve(argument, outside, depth, part)
 

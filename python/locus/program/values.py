@@ -37,6 +37,16 @@ def is_module(value: object) -> TypeGuard[torch.nn.Module]:
     return issubclass(type(value), torch.nn.Module)
 
 
+def unwrapped(value: object) -> object:
+    """The tensor of the program's that a transformation of torch.func (vmap, grad) has wrapped."""
+    functorch = getattr(torch._C, "_functorch", None)
+    for _ in range(8):
+        if functorch is None or not is_tensor(value) or not functorch.is_functorch_wrapped_tensor(value):
+            break
+        value = functorch.get_unwrapped(value)
+    return value
+
+
 def storage_key(tensor: object) -> int:
     """A number for the memory of a tensor; 0 where it has none of its own."""
     try:

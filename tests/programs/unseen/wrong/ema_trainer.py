@@ -49,7 +49,7 @@ class Trainer:
         self.model.eval()
         correct = torch.zeros((), device=self.device)
         confusion = torch.zeros(3, 3, dtype=torch.long, device=self.device)
-        for x, y in loader:
+        for x, y in loader:  # ALSO: 3
             pred = self.model(x.to(self.device)).argmax(1)
             correct += (pred == y).sum()  # BUG: any culprit=y # RAISES: 3
             # FIX: y = y.to(self.device)

@@ -66,7 +66,7 @@ def main():
     model = TCN(3, len(quantiles)).to(device)
     opt = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(12):
-        loss = pinball(model(x.to(device)), y.to(device), quantiles)
+        loss = pinball(model(x.to(device)), y.to(device), quantiles)  # ALSO: 2
         opt.zero_grad()
         loss.backward()
         opt.step()

@@ -65,7 +65,7 @@ def run(epochs=2):
     opt = torch.optim.SGD(model.encoder_q.parameters(), lr=0.03)
     for _ in range(epochs):
         for a, b in Views(16):
-            a = a.to(device)
+            a = a.to(device)  # ALSO: 3
             logits, labels = model(a, b)  # BUG: any culprit=b
             # FIX: logits, labels = model(a, b.to(device))
             loss = F.cross_entropy(logits, labels)  # RAISES: 2

@@ -1,0 +1,114 @@
+"""Lines that put a tensor where it is, on purpose and wrongly: on the host, where nobody needs it; on a card that the
+line does not name; on another card than its layer's.
+
+Reads histories and trees; moves nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Sequence
+
+from locus.blame.candidates import Cause
+from locus.fixing import device_text, rewriting
+from locus.program import bindings, histories, source
+
+_PASSES_ON = {"detach", "contiguous", "view", "reshape", "requires_grad_", "t", "squeeze", "unsqueeze", "flatten"}
+"""Methods whose result shares memory with what they are called on."""
+
+_PUTTERS = {"append", "appendleft", "add", "put", "extend", "insert"}
+
+
+def of_wrong_card(
+    steps: list[histories.Step], device: str, users: list[types.FrameType],
+    others: Sequence[tuple[ast.AST, source.Source]] = (),
+) -> Cause | None:  # fmt: skip
+    """The line that put a tensor on another card than the one that is meant, with the one that is."""
+    placed = _placed(steps)
+    if placed is None or placed.call is None or placed.file is None or not placed.facts["explicit"]:
+        return None
+    if any(_varies(placed.file, each) for each in _said(placed.call)):
+        return None  # a loop over devices: it means each of them
+    words = device_text.write(placed.file, placed.call, device, users, others)
+    if words.startswith('"') and device_text.function_of(placed.file, placed.call) is not placed.file.tree:
+        return None  # in a function, which may make others: the number of one card would be wrong for them
+    if placed.facts["action"] == "created":
+        edit = rewriting.device_argument(placed.file, placed.call, words)
+    else:
+        edit = rewriting.append_call(placed.file, placed.call, f".to({words})")
+    return Cause(placed.facts["at"], edit) if edit is not None else None
+
+
+def of_unnamed_card(
+    steps: list[histories.Step], device: str, users: list[types.FrameType],
+    others: Sequence[tuple[ast.AST, source.Source]],
+) -> Cause | None:  # fmt: skip
+    """`x.cuda()`, `device="cuda"`, where another card than the current one is meant."""
+    placed = _placed(steps)
+    if placed is None or placed.call is None or not placed.facts["device"].startswith("cuda"):
+        return None
+    said = _said(placed.call)
+    unnamed = not said and histories.called_name(placed.call) == "cuda"
+    if not unnamed and not any(_says_cuda(each) for each in said):
+        return None
+    return of_wrong_card(steps, device, users, others) or Cause(placed.facts["at"], None)
+
+
+def _said(call: ast.Call) -> list[ast.expr]:
+    """The device that a call names."""
+    said = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+    return said + (call.args[:1] if histories.called_name(call) in ("to", "cuda") else [])
+
+
+def _varies(file: source.Source, node: ast.AST) -> bool:
+    """Whether a loop or a comprehension around a place gives its name another value each time."""
+    name = node.id if isinstance(node, ast.Name) else ""
+    loops = [a for a in file.ancestors(node) if isinstance(a, (ast.For, ast.AsyncFor))]
+    bound = [n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)]
+    return bool(name) and (name in bound or device_text.is_comprehended(file, node, name))
+
+
+def _says_cuda(node: ast.AST) -> bool:
+    """`"cuda"`, `"cuda" if torch.cuda.is_available() else "cpu"`."""
+    return any(isinstance(n, ast.Constant) and n.value == "cuda" for n in ast.walk(node))
+
+
+def of_host_copy(steps: list[histories.Step]) -> Cause | None:
+    """`self.mask = mask.cpu()`: the line that brought a tensor to the host, with the edit that leaves it where it was.
+    Not where it is put into a growing list: that is on the host for its size."""
+    placed = _placed(steps)
+    if placed is None or placed.call is None or placed.file is None or placed.facts["action"] != "moved":
+        return None
+    file, call = placed.file, placed.call
+    to_host = histories.called_name(call) == "cpu" or (call.args and "cpu" in ast.unparse(call.args[0]))
+    if placed.facts["device"] != "cpu" or not to_host or not isinstance(call.func, ast.Attribute):
+        return None
+    around = [a for a in file.ancestors(call) if isinstance(a, ast.Call)]
+    if any(histories.called_name(each) in _PUTTERS for each in around):
+        return None
+    parent = file.parent(call)
+    copied = isinstance(parent, ast.Attribute) and parent.attr == "clone"
+    text = "" if copied or not _shares_memory(file, call.func.value) else ".clone()"
+    return Cause(placed.facts["at"], rewriting.replace_method(file, call, text))
+
+
+def _shares_memory(file: source.Source, node: ast.AST, depth: int = 0) -> bool:
+    """Whether an expression is a tensor that somebody else has as well: a copy of it is a tensor of its own."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PASSES_ON:
+        node = node.func.value
+    if isinstance(node, ast.Attribute) and node.attr == "data":
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return isinstance(node, (ast.Attribute, ast.Subscript))
+    scope = device_text.function_of(file, node)
+    bound = [value for s in bindings.binders(scope, node.id) for target, value in bindings.pairs(s)
+             if isinstance(target, ast.Name) and target.id == node.id]  # fmt: skip
+    computed = bound and all(isinstance(value, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.Call)) for value in bound)
+    calls = [value for value in bound if isinstance(value, ast.Call)]
+    return not computed or depth > 3 or any(_shares_memory(file, value, depth + 1) for value in calls)
+
+
+def _placed(steps: list[histories.Step]) -> histories.Step | None:
+    """The last step that decided the device."""
+    return next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)

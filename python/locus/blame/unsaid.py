@@ -1,0 +1,116 @@
+"""Functions that are told the device by a parameter, and the calls that do not tell it: `make(n)` of
+`def make(n, device=None)`. What is made there is where nobody put it, and the call is the line to edit.
+
+Reads trees; runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from locus.blame.candidates import Candidates, Cause
+from locus.blame.causes import location_of
+from locus.fixing import device_text, rewriting
+from locus.program import bindings, histories, source, trails
+
+
+class Parameter(NamedTuple):
+    """A parameter that says a device, and the function that has it."""
+
+    file: source.Source
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+    name: str
+
+
+def correct(steps: list[histories.Step], users: list[types.FrameType]) -> list[histories.Step]:
+    """The steps, in which a device that came from a parameter nobody gave is not one that somebody asked for."""
+    for step in steps:
+        if step.facts["explicit"] and step.facts["device"] == "cpu":
+            parameter = _parameter_of(step)
+            if parameter is not None and next(_calls_without(parameter, users), None) is not None:
+                step.facts["explicit"] = False
+    return steps
+
+
+def gather(
+    found: Candidates, steps: list[histories.Step], way: trails.Trail | None, device: str,
+    users: list[types.FrameType], others: Sequence[tuple[ast.AST, source.Source]],
+) -> None:  # fmt: skip
+    """The call that should have passed the device to the function which made the tensor."""
+    placed = next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)
+    parameter = _parameter_of(placed) if placed is not None and placed.facts["device"] == "cpu" else None
+    if parameter is None:
+        return
+    without = list(_calls_without(parameter, users))
+    on_way = [link.context.call for link in way.links] if way is not None else []
+    chosen = [each for each in without if any(each[1] is call for call in on_way)] or without
+    if len({(file.file, call.lineno) for file, call in chosen}) != 1:
+        return  # which of them it was is not known
+    file, call = chosen[0]
+    words = device_text.write(file, call, device, users, others)
+    edit = rewriting.add_argument(file, call, f"{parameter.name}={words}")
+    found.add("pass_device", Cause(location_of(file, call), edit), ["device_not_passed"])
+
+
+def _parameter_of(step: histories.Step) -> Parameter | None:
+    """The parameter that said where a call makes or moves a tensor, where it may be left out."""
+    if step.call is None or step.file is None:
+        return None
+    file, scope = step.file, device_text.function_of(step.file, step.call)
+    for said in _said(file, scope, step.call):
+        if isinstance(said, ast.Name):
+            return _optional(file, scope, said.id)
+        holder = file.scope(scope) if scope is not file.tree else None
+        is_own = isinstance(said, ast.Attribute) and isinstance(said.value, ast.Name)
+        if is_own and isinstance(holder, ast.ClassDef) and said.value.id == bindings.self_name(scope):
+            for stored in file.find(holder, ("stored attribute", said.attr)):
+                statement = file.statement(stored)
+                if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
+                    return _optional(file, device_text.function_of(file, stored), statement.value.id)
+    return None
+
+
+def _said(file: source.Source, scope: ast.AST, call: ast.Call) -> Iterator[ast.AST]:
+    """The expressions that say a call's device; through `**factory`, too."""
+    for keyword in call.keywords:
+        if keyword.arg == "device":
+            yield keyword.value
+        elif keyword.arg is None and isinstance(keyword.value, ast.Name):
+            for value in rewriting.values_of(file, scope, keyword.value.id):
+                yield from _said_in_dict(value)
+    if histories.called_name(call) == "to" and call.args:
+        yield call.args[0]
+
+
+def _said_in_dict(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values):
+            if isinstance(key, ast.Constant) and key.value == "device":
+                yield value
+    elif isinstance(node, ast.Call) and histories.called_name(node) == "dict":
+        yield from (keyword.value for keyword in node.keywords if keyword.arg == "device")
+
+
+def _optional(file: source.Source, scope: ast.AST, name: str) -> Parameter | None:
+    """A parameter whose default is no device or the host's, and that the function leaves as it is."""
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) or file.find(scope, ("store", name)):
+        return None
+    return Parameter(file, scope, name) if device_text.is_optional(scope, name) else None
+
+
+def _calls_without(parameter: Parameter, users: list[types.FrameType]) -> Iterator[tuple[source.Source, ast.Call]]:
+    """The calls of the function, in its own file and in those that run, that do not pass the parameter."""
+    name, holder = parameter.function.name, parameter.file.parent(parameter.function)
+    if name == "__init__" and isinstance(holder, ast.ClassDef):
+        name = holder.name
+    files = [parameter.file, *(source.load(frame.f_code.co_filename) for frame in users)]
+    for file in {each.file: each for each in files if each is not None}.values():
+        for call in file.find(file.tree, ("call", name)):
+            given = isinstance(call, ast.Call) and bindings.argument_of(
+                call, parameter.file, parameter.function, parameter.name
+            )
+            if isinstance(call, ast.Call) and given is None:
+                yield file, call
