@@ -5,19 +5,17 @@ Gathers and never chooses: the engine ranks them by one table of weights (locus/
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from locus.fixing import device_text
 from locus.program import source
 from locus.program.shapes import Candidate, Edit, Location
 from locus.vocabulary import EditKind, Fact
 
 _LITERAL = re.compile(r"""["']cuda(?::\d+)?["']|\.cuda\(\d*\)""")
-_PLACED_BY_LITERAL = re.compile(r"""(?:\.to\(|device=)\s*["']cuda|\.cuda\(\d*\)""")
-_PLACED_BY_NAME = re.compile(
-    r"""(?:\.to\(|device=)\s*(?:\w+\.)*(?:\w*_)?(?:device|dev|gpu)\w*\b(?!\.)""", re.IGNORECASE
-)
 
 
 class Cause(NamedTuple):
@@ -76,16 +74,25 @@ def _line(place: Location) -> tuple[str, int]:
 
 
 def _writes_literal(edit: Edit) -> bool:
-    """Whether an edit writes a device as a literal, in a file that does not do so itself or has a name for it."""
+    """Whether an edit writes a device as a literal in a function (or a module's own lines) that has none itself."""
     if not _LITERAL.search(edit["new"]) or _LITERAL.search(edit["old"]):
         return False
     file = source.load(edit["file"])
-    return file is not None and (not file.once(_places_by_literal) or file.once(_places_by_name))
+    around = file.statements_at(edit["line"]) if file is not None else []
+    if file is None or not around:
+        return False
+    return device_text.function_of(file, around[-1]) not in file.once(_places_by_literal)
 
 
-def _places_by_literal(file: source.Source) -> bool:
-    return _PLACED_BY_LITERAL.search(file.text) is not None
-
-
-def _places_by_name(file: source.Source) -> bool:
-    return any(not found[0].endswith(".device") for found in _PLACED_BY_NAME.finditer(file.text))
+def _places_by_literal(file: source.Source) -> set[ast.AST]:
+    """The functions of a file (and the module) that place tensors by literals: `.to("cuda")`, `.cuda()`."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Call):
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "device"]
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            given += node.args[:1] if method == "to" else []
+            named = [each for each in given if isinstance(each, ast.Constant) and str(each.value).startswith("cuda")]
+            if named or (method == "cuda" and not any(isinstance(each, ast.Name) for each in node.args)):
+                found.add(device_text.function_of(file, node))
+    return found

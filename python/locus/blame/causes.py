@@ -343,8 +343,10 @@ def _is_deviceless_helper(scope: ast.AST) -> bool:
 
 
 def _is_told_by_object(link: Link) -> bool:
-    """Whether a function is a method of an object whose class knows of devices."""
+    """Whether a function is a method of a module, which has parameters, or of an object that knows of devices."""
     me = link.context.me
+    if values.is_module(me):
+        return True
     return me is not values.MISSING and any(device_text.is_mentioned_in(tree) for _, tree in bindings.class_trees(me))
 
 

@@ -17,6 +17,9 @@ from locus.program import bindings, histories, source
 _PASSES_ON = {"detach", "contiguous", "view", "reshape", "requires_grad_", "t", "squeeze", "unsqueeze", "flatten"}
 """Methods whose result shares memory with what they are called on."""
 
+_COPIES = {"clone", "contiguous", "detach", "to", "float", "half", "double", ".float()", ".half()", ".double()"}
+"""What leaves a copy a copy."""
+
 _PUTTERS = {"append", "appendleft", "add", "put", "extend", "insert"}
 
 
@@ -80,6 +83,8 @@ def of_host_copy(steps: list[histories.Step]) -> Cause | None:
     placed = _placed(steps)
     if placed is None or placed.call is None or placed.file is None or placed.facts["action"] != "moved":
         return None
+    if any(step.facts["op"] not in _COPIES for step in steps[steps.index(placed) + 1 :]):
+        return None  # something was computed on the host
     file, call = placed.file, placed.call
     to_host = histories.called_name(call) == "cpu" or (call.args and "cpu" in ast.unparse(call.args[0]))
     if placed.facts["device"] != "cpu" or not to_host or not isinstance(call.func, ast.Attribute):

@@ -105,6 +105,11 @@ def _meets_host_values(link: Link, behind: list[Link], made: set[tuple[str, int]
         return False
     if isinstance(link.node, ast.Call) and makers.makes_tensor(link.node):
         return False
+    first = next((each for each in behind if each.how == "made"), None)
+    if first is None or first.context.scope is not link.context.scope:
+        return False  # it came from elsewhere: what the function makes of its own has to follow it
+    if len(makes_of(link.node)) > 1:
+        return True  # several are made in the same expression
     return any(_host_values(link, made, [each.node for each in behind if each.how == "made"]))
 
 

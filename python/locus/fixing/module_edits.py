@@ -14,7 +14,7 @@ import torch
 
 from locus.fixing import device_text, rewriting
 from locus.fixing.rewriting import append_call, ends_line, indent_of, nn_name
-from locus.program import bindings, histories, moments, source, values
+from locus.program import bindings, histories, moments, places, source, values
 from locus.program.shapes import Edit
 from locus.program.source import Change
 
@@ -28,7 +28,7 @@ def register_buffer(request: Request) -> Edit | None:
         return None
     match = request.match
     is_moved = match is not None and match.way.holder is not None and moments.moves_of(match.way.holder.module)[0]
-    if not is_moved and not request.case.get("replica"):
+    if not is_moved and not places.in_replica(request.frames):
         return None  # nobody moves the module: a buffer would stay where it is
     file, statement = _attribute_assignment(request)
     if statement is None:

@@ -13,6 +13,8 @@ import types
 from collections.abc import Collection
 from dataclasses import replace
 
+import torch
+
 from locus.program import batches, bindings, expressions, histories, links, makers, places, source, values
 from locus.program.links import Context, Link
 
@@ -183,13 +185,21 @@ class Trail:
                 self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), node), outer, depth)
 
     def _that_happened(self, bound: list[links.Bound], context: Context) -> list[links.Bound]:
-        """Of several statements that may have bound a name, those that the value's history knows, if it knows any."""
+        """Of several statements that may have bound a name, those that the value's history knows, if it knows any; else
+        those that do not put it elsewhere than it is."""
         known = [
             each for each in bound
             if any(each.statement.lineno <= line <= (each.statement.end_lineno or 0)
                    for file, line in self.lines if file == context.file.file)
         ]  # fmt: skip
-        return known or bound
+        return known or [each for each in bound if not self._is_elsewhere(each.value, context)] or bound
+
+    def _is_elsewhere(self, value: ast.AST, context: Context) -> bool:
+        """Whether an expression says another device than the operand's: `torch.zeros(3, device=device)`."""
+        given = [k.value for k in value.keywords if k.arg == "device"] if isinstance(value, ast.Call) else []
+        said = self.value(given[0], context) if given else values.MISSING
+        is_device = isinstance(said, (torch.device, str))
+        return is_device and torch.device(said).type != torch.device(self.device).type
 
     def _follow_binding(
         self, node: ast.Name, bound: links.Bound, context: Context, depth: int, field: int | str | None
