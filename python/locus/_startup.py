@@ -48,7 +48,9 @@ def _activate_or_exit(
 
     # A program that runs without the machine it was promised would give wrong answers: better none.
     try:
-        simulation.activate(simulation.options_from_environment(options) if isinstance(options, dict) else options)
+        wanted = simulation.options_from_environment(options) if isinstance(options, dict) else options
+        if wanted is not None:
+            simulation.activate(wanted)
         if then is not None:
             then()
         elif os.environ.get("LOCUS_CHECK_DIR"):

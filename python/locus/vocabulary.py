@@ -118,6 +118,8 @@ Fact = Literal[
     "computed_from_host",
     "literal_device",
     "device_not_passed",
+    "device_is_cpu",
+    "indexes_host",
     "left_at_this_use",
     "serves_others",
     "meets_host_values",
@@ -162,5 +164,6 @@ Reason = Literal[
     "device-ids",
     "moved-after-wrapping",
     "optimizer-before",
+    "device-not-passed",
 ]
 """Why a tensor is where it is: the name of a finding's code."""

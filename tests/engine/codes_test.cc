@@ -42,7 +42,8 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "scattered-module",
                                     "device-ids",
                                     "moved-after-wrapping",
-                                    "optimizer-before"};
+                                    "optimizer-before",
+                                    "device-not-passed"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;

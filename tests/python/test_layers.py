@@ -99,11 +99,7 @@ LIGHT = {"locus._startup", "locus.pytest.plugin"}
 """Loaded into processes that have nothing to do with Locus (every Python process of a check, every run of pytest):
 these import what they need when they need it."""
 
-LONG = {
-    "python/locus/blame/facts.py",
-    "python/locus/fixing/edits.py",
-    "python/locus/watch/explaining.py",
-}
+LONG: set[str] = set()
 """Files of more than 400 lines. The list only gets shorter."""
 
 

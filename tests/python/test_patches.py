@@ -349,6 +349,22 @@ def test_outputs_are_compared_without_what_may_differ():
     assert Expected(first, is_part=True).is_met(first + "more\n", False)
 
 
+@pytest.mark.parametrize(
+    "wanted, got, is_met",
+    [
+        ("on cuda:1", "on cuda:0", False),  # another card
+        ("on cuda:0", "on cpu", False),  # brought to the host
+        ("on cpu", "on cuda:1", True),  # fixed
+        ("cuda cuda:0", "cuda:0 cuda", True),  # two words for one card
+        ("cuda:0 cuda:1", "cuda:0 cuda:1", True),
+    ],
+)
+def test_cards_in_the_output_are_told_apart(wanted, got, is_met):
+    from locus.fixing.oracle import Expected
+
+    assert Expected(wanted).is_met(got, False) is is_met
+
+
 def test_what_is_printed_is_kept_on_its_way(program):
     """Whoever reads it, and the program itself, see what they would have seen."""
     text = """

@@ -2,6 +2,8 @@
 #include "locus/engine/blame/reasons.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "locus/engine/blame/histories.h"
 
@@ -33,6 +35,22 @@ bool keeps_result(const Operand& o) {
   return !o.requires_grad && !by_layer && made_outside_init(o);
 }
 
+/// Facts that are a reason by themselves, wherever they hold of one of an operand's candidates.
+constexpr std::pair<Fact, Code> kByFact[] = {
+    {Fact::kDeviceNotPassed, Code::kDeviceNotPassed},
+};
+
+/// The reason that a fact gives, or none.
+std::optional<Code> reason_by_fact(const Operand& o) {
+  for (const auto& [fact, code] : kByFact) {
+    const auto has = [wanted = fact](const Candidate& each) {
+      return std::ranges::find(each.facts, wanted) != each.facts.end();
+    };
+    if (std::ranges::any_of(o.candidates, has)) return code;
+  }
+  return std::nullopt;
+}
+
 Code reason_of_operand(const Case& broken, const Operand& o, const std::string& expected) {
   const Step* placed = placing_step(o);
   if (broken.collating) return Code::kInconsistentSource;
@@ -40,6 +58,7 @@ Code reason_of_operand(const Case& broken, const Operand& o, const std::string& 
   const bool two_cards = !is_cpu(o.device) && !is_cpu(expected);
   if (std::ranges::find(o.candidates, EditKind::kAssignTo, &Candidate::edit) != o.candidates.end())
     return Code::kToNotAssigned;
+  if (const std::optional<Code> code = reason_by_fact(o)) return *code;
   if (o.kind == Kind::kOptimizerState) return Code::kOptimizerState;
   if (o.kind == Kind::kLossWeight) return Code::kLossWeight;
   if (broken.replica && two_cards) return Code::kReplicaPinned;

@@ -207,6 +207,10 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                            placed_clause(o), o.device, expected);
       }
       return fmt::format("{}{} is on {} and the gradient flows on {}", name, comma_origin, o.device, expected);
+    case Code::kDeviceNotPassed:
+      return fmt::format(
+          "{}{} is on {}: the function that made it takes the device and was not given it; the call is on {}", name,
+          comma_origin, o.device, expected);
     case Code::kDefaultDevice:
       return fmt::format("{}{} was made without a device and landed on {}; the call is on {}", name, comma_origin,
                          o.device, expected);

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from locus.fixing import device_text
-from locus.program import source
+from locus.program import places, source
 from locus.program.shapes import Candidate, Edit, Location
 from locus.vocabulary import EditKind, Fact
 
@@ -96,3 +96,14 @@ def _places_by_literal(file: source.Source) -> set[ast.AST]:
             if named or (method == "cuda" and not any(isinstance(each, ast.Name) for each in node.args)):
                 found.add(device_text.function_of(file, node))
     return found
+
+
+def location_of(file: source.Source, node: ast.AST) -> Location:
+    """The LOC of a node; of a compound statement, its first line."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    scope = next((a for a in [node, *file.ancestors(node)] if isinstance(a, functions)), None)
+    names = [a.name for a in ([scope, *file.ancestors(scope)] if scope is not None else []) if hasattr(a, "name")]
+    body, line, last = getattr(node, "body", None), getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    end = body[0].lineno - 1 if isinstance(body, list) else last
+    columns = (getattr(node, "col_offset", -1), getattr(node, "end_col_offset", -1)) if end == last else (-1, -1)
+    return places.location(file.file, line, max(end, line), *columns, ".".join(reversed(names)) or "<module>")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 from locus import faults
-from locus.blame import causes, gathering, left_layers, left_modules, operands, owners, unsaid
+from locus.blame import candidates, causes, gathering, left_layers, left_modules, operands, owners, unsaid
 from locus.fixing import caches, edits
 from locus.program import expressions, histories, names, places, source, trails, values
 
@@ -251,7 +251,7 @@ class _Case:
         made = next((link for link in way.links if link.how == "made"), None)
         if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
             return
-        at = causes.location_of(made.context.file, made.node)
+        at = candidates.location_of(made.context.file, made.node)
         op = histories.called_name(made.node)
         step = {"action": "created", "op": op, "device": facts["device"], "explicit": False, "at": at}
         facts["history"] = [step, *facts["history"]]
@@ -291,6 +291,7 @@ class _Case:
             steps_of_others=[steps[n] for n in others if n < len(steps)], frames=self.frames, users=self.users,
         )  # fmt: skip
         facts["candidates"] = gathering.gather(known)
+        facts.pop("edits")  # type: ignore[misc]  # the case has no more use for them
 
     def history(self, tensor: object) -> list[histories.Step]:
         return unsaid.correct(histories.history(tensor), self.users)

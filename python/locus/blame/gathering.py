@@ -62,7 +62,8 @@ def gather(known: Known) -> list[Candidate]:
     parts = [_at_case]
     if about_devices:
         parts.append(_by_kind)
-        if known.facts["kind"] in _FOLLOWED and not case["in_backward"]:
+        is_here = known.match is not None and known.match.frame < len(known.frames)
+        if known.facts["kind"] in _FOLLOWED and (not case["in_backward"] or is_here):
             parts.append(_on_the_way)
         parts.append(_where_placed)
     for part in parts:
@@ -70,7 +71,7 @@ def gather(known: Known) -> list[Candidate]:
             part(found, known)
         except BaseException as error:  # what an object of the program raises when it is looked at
             faults.note("candidates", error)
-    for kind, edit in known.facts.pop("edits").items():
+    for kind, edit in known.facts["edits"].items():
         # What waits goes before the line that reads; that line is what is wrong.
         at = case["use"] if kind == "synchronize" else places.edit_location(edit)
         found.add(kind, Cause(at, edit))
@@ -88,6 +89,10 @@ def _at_case(found: Candidates, known: Known) -> None:
     elif case["kind"] == "index" and facts["position"] == 0 and facts["device"] == "cpu" and known.use is not None:
         if known.made is not None and known.factory is not None and expressions.meets(known.use, device):
             found.add("factory_device", known.factory, ["table_serves_device"])
+    elif case["kind"] == "index" and facts["rule"] == "index" and not device.startswith("cuda"):
+        index = placings.of_index(known.steps, facts["name"])
+        if index is not None:
+            found.add("drop_move", index, ["indexes_host"])
     elif case["collating"]:
         sample = givers.of_sample(known.tensor, known.steps, known.frames)
         if sample is not None:
@@ -144,7 +149,8 @@ def _where_placed(found: Candidates, known: Known) -> None:
 
 def _on_the_way(found: Candidates, known: Known) -> None:
     """What follows from the way that the value took through the program."""
-    facts, way, node, device, users = known.facts, known.way, known.node, known.device, known.users
+    facts, way, device, users = known.facts, known.way, known.device, known.users
+    node = known.node
     match, steps, use = known.match, known.steps, known.use
     on_host = facts["device"] == "cpu"
     if way is None and match is not None and match.frame < len(known.frames) and match.way.holder is None:

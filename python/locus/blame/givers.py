@@ -10,8 +10,7 @@ import ast
 import types
 from typing import TYPE_CHECKING
 
-from locus.blame.candidates import Cause
-from locus.blame.causes import location_of
+from locus.blame.candidates import Cause, location_of
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, source, trails, values
 

@@ -11,8 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from locus.blame.candidates import Candidates, Cause
-from locus.blame.causes import location_of
+from locus.blame.candidates import Candidates, Cause, location_of
 from locus.fixing import device_text, rewriting
 from locus.program import bindings, histories, moments, source, values
 
@@ -103,8 +102,8 @@ def _is_left_around(module: torch.nn.Module, device: str) -> bool:
     given = [part for inner in module.modules() if not moments.is_made_with(inner, module) for part in inner.modules()]
     others = {id(part) for part in given}
     own = [inner for inner in module.modules() if id(inner) not in others]
-    tensors = [t for inner in own for table in (inner._parameters, inner._buffers) for t in table.values()]
-    tensors = [t for t in tensors if t is not None]
+    held = [t for inner in own for table in (inner._parameters, inner._buffers) for t in table.values()]
+    tensors = [t for t in held if t is not None]
     return bool(others) and bool(tensors) and all(str(t.device) == device for t in tensors)
 
 
@@ -129,7 +128,8 @@ def _construction(module: torch.nn.Module, wrong: str, device: str, users: list[
     place = callers[chosen]
     file = source.load(place["file"])
     node = _call_at(file, place) if file is not None else None
-    if chosen + 1 < len(callers) and node is not None and isinstance(file.parent(node), ast.Return):
+    builds = file is not None and node is not None and isinstance(file.parent(node), ast.Return)
+    if chosen + 1 < len(callers) and builds and file is not None and node is not None:
         # `return nn.Sequential(…)`: a function that only builds; who asked for it knows where it shall be.
         scope = next((a for a in file.ancestors(node) if isinstance(a, source.Function)), None)
         if scope is not None and not device_text.is_mentioned_in(scope):

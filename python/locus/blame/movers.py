@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from locus.blame.candidates import Cause
-from locus.blame.causes import location_of
+from locus.blame.candidates import Cause, location_of
 from locus.fixing import rewriting
 from locus.program import batches, bindings, histories, source, text_index, trails, values
 

@@ -35,11 +35,12 @@ def recursion(file: source.Source, node: ast.AST) -> Edit | None:
     if name is None or not isinstance(node, ast.DictComp) or not isinstance(scope, ast.FunctionDef):
         return None
     items = node.generators[0].iter
-    is_items = isinstance(items, ast.Call) and isinstance(items.func, ast.Attribute) and items.func.attr == "items"
-    whole = items.func.value.id if is_items and isinstance(items.func.value, ast.Name) else ""
+    method = items.func if isinstance(items, ast.Call) and isinstance(items.func, ast.Attribute) else None
+    held = method.value if method is not None and method.attr == "items" else None
+    whole = held.id if isinstance(held, ast.Name) else ""
     given = bindings.parameters(scope)
     element = node.value
-    if whole not in given or element.orelse is not name:
+    if whole not in given or not isinstance(element, ast.IfExp) or element.orelse is not name:
         return None
     is_method = isinstance(file.parent(scope), ast.ClassDef) and given[0] in ("self", "cls")
     arguments = [name.id if parameter == whole else parameter for parameter in given[1 if is_method else 0 :]]

@@ -98,6 +98,29 @@ def of_host_copy(steps: list[histories.Step]) -> Cause | None:
     return Cause(placed.facts["at"], rewriting.replace_method(file, call, text))
 
 
+def of_index(steps: list[histories.Step], name: str) -> Cause | None:
+    """`rows = torch.randint(n, (8,), device=device)`, which only picks from tables on the host: without the device."""
+    placed = _placed(steps)
+    if placed is None or placed is not steps[-1] or placed.facts["action"] != "created" or not name.isidentifier():
+        return None
+    file, call = placed.file, placed.call
+    if file is None or call is None or not placed.facts["device"].startswith("cuda"):
+        return None
+    scope, statement = device_text.function_of(file, call), file.statement(call)
+    if statement is None:
+        return None
+    bound = [target.id for target, _ in bindings.pairs(statement) if isinstance(target, ast.Name)]
+    reads = file.find(scope, ("load", name))
+    if bound != [name] or not reads or not all(_is_slice(file, node) for node in reads):
+        return None
+    return Cause(placed.facts["at"], rewriting.without_argument(file, call, "device"))
+
+
+def _is_slice(file: source.Source, node: ast.AST) -> bool:
+    parent = file.parent(node)
+    return isinstance(parent, ast.Subscript) and parent.slice is node
+
+
 def _shares_memory(file: source.Source, node: ast.AST, depth: int = 0) -> bool:
     """Whether an expression is a tensor that somebody else has as well: a copy of it is a tensor of its own."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _PASSES_ON:

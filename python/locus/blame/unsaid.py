@@ -11,8 +11,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from locus.blame.candidates import Candidates, Cause
-from locus.blame.causes import location_of
+from locus.blame.candidates import Candidates, Cause, location_of
 from locus.fixing import device_text, rewriting
 from locus.program import bindings, histories, source, trails
 
@@ -41,6 +40,9 @@ def gather(
 ) -> None:  # fmt: skip
     """The call that should have passed the device to the function which made the tensor."""
     placed = next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)
+    bound = _bound_to_host(placed, device, users) if placed is not None and placed.facts["device"] == "cpu" else None
+    if bound is not None:
+        found.add("put_on_card", bound, ["device_is_cpu"])
     parameter = _parameter_of(placed) if placed is not None and placed.facts["device"] == "cpu" else None
     if parameter is None:
         return
@@ -64,13 +66,39 @@ def _parameter_of(step: histories.Step) -> Parameter | None:
         if isinstance(said, ast.Name):
             return _optional(file, scope, said.id)
         holder = file.scope(scope) if scope is not file.tree else None
-        is_own = isinstance(said, ast.Attribute) and isinstance(said.value, ast.Name)
-        if is_own and isinstance(holder, ast.ClassDef) and said.value.id == bindings.self_name(scope):
+        if not isinstance(said, ast.Attribute) or not isinstance(said.value, ast.Name):
+            continue
+        if isinstance(holder, ast.ClassDef) and said.value.id == bindings.self_name(scope):
             for stored in file.find(holder, ("stored attribute", said.attr)):
                 statement = file.statement(stored)
                 if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
                     return _optional(file, device_text.function_of(file, stored), statement.value.id)
     return None
+
+
+def _bound_to_host(step: histories.Step, device: str, users: list[types.FrameType]) -> Cause | None:
+    """`self.device = torch.device("cpu")`, where tensors are made on `self.device`: the line that says it for all."""
+    if step.call is None or step.file is None:
+        return None
+    file, scope = step.file, device_text.function_of(step.file, step.call)
+    for said in _said(file, scope, step.call):
+        name = ast.unparse(said) if isinstance(said, (ast.Name, ast.Attribute)) else ""
+        if not name or "cpu" in name.lower() or "host" in name.lower():
+            continue  # called so on purpose
+        holder = file.scope(scope) if isinstance(said, ast.Attribute) and scope is not file.tree else scope
+        bound = rewriting.values_of(file, holder, name) or rewriting.values_of(file, file.tree, name)
+        if len(bound) == 1 and _is_host(bound[0]):
+            words = device_text.write(file, bound[0], device, users)
+            words = '"cuda" if torch.cuda.is_available() else "cpu"' if words.startswith('"') else words
+            return Cause(location_of(file, bound[0]), file.edit([source.Change.replace(bound[0], words)]))
+    return None
+
+
+def _is_host(node: ast.AST) -> bool:
+    """`"cpu"`, `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and histories.called_name(node) == "device" and len(node.args) == 1:
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
 def _said(file: source.Source, scope: ast.AST, call: ast.Call) -> Iterator[ast.AST]:

@@ -32,7 +32,8 @@ def weigh(
     served = next((n for n, link in enumerate(links) if _is_moved_at_others(link, [used_in, *statements[:n]])), None)
     if served is not None:
         for number in range(served, len(links)):
-            said[number].append("serves_others")
+            if not any(links[number].statement is each for each in statements[:served]):
+                said[number].append("serves_others")
         nearer = next((n for n in range(served - 1, -1, -1) if _can_be_moved(links[n])), None)
         (at_use if nearer is None else said[nearer]).append("left_at_this_use")
     if steps and steps[-1].facts["action"] != "computed" and not held:
@@ -44,7 +45,8 @@ def weigh(
     if met is not None:
         said[met].append("done_on_host")
         for number in range(met + 1, len(links)):
-            said[number].append("meets_host_values")
+            if not any(links[number].statement is each for each in statements[: met + 1]):
+                said[number].append("meets_host_values")
     return said, at_use
 
 
@@ -160,18 +162,20 @@ def has_placed_neighbor(file: source.Source, call: ast.Call) -> bool:
 def _neighbors(file: source.Source, statement: ast.stmt) -> list[ast.stmt]:
     """The assignments directly before and after a statement."""
     after = rewriting.statements_after(file, statement)[:1]
-    parent = file.parent(statement)
-    blocks = [block for _, block in ast.iter_fields(parent) if isinstance(block, list) and statement in block]
+    fields = ast.iter_fields(file.parent(statement) or file.tree)
+    blocks = [block for _, block in fields if isinstance(block, list) and statement in block]
     before = blocks[0][max(0, blocks[0].index(statement) - 1) : blocks[0].index(statement)] if blocks else []
     return [each for each in (*before, *after) if isinstance(each, ast.Assign)]
 
 
 def moves_fellow_argument(use: expressions.Use, name: str, device: str) -> bool:
     """Whether the function that uses one of its arguments moves another one to the device."""
-    file = use.file
-    scope = file.function_at(use.frame.f_code.co_firstlineno, use.frame.f_code.co_name) if file is not None else None
+    file, frame = use.file, use.frame
+    if file is None or frame is None:
+        return False
+    scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
     given = bindings.parameters(scope) if scope is not None else []
-    if name not in given:
+    if scope is None or name not in given:
         return False
     for move in file.find(scope, ("call", "to"), ("call", "cuda")):
         if not bindings.is_move(move) or device_text.function_of(file, move) is not scope:
@@ -179,7 +183,7 @@ def moves_fellow_argument(use: expressions.Use, name: str, device: str) -> bool:
         moved = move.func.value
         if isinstance(moved, ast.Name) and moved.id in given and moved.id != name:
             words = move.args[0] if move.args else None
-            value = values.evaluate(words, use.frame) if words is not None else device
+            value = values.evaluate(words, frame) if words is not None else device
             if value is values.MISSING or device_text.same_device(value, device):
                 return True
     return False

@@ -137,9 +137,12 @@ def _slots_filled_by(scope: ast.AST) -> set[str]:
     outlives = {name for node in ast.walk(scope) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
     found: set[str] = set()
     for node in ast.walk(scope):
-        asked = _asked_for(node.test) if isinstance(node, ast.If) else set()
+        if not isinstance(node, ast.If):
+            continue
+        asked = _asked_for(node.test)
         for inner in node.body if asked else ():
-            targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
+            targets: list[ast.expr] = inner.targets if isinstance(inner, ast.Assign) else []
+            targets = [inner.target] if isinstance(inner, (ast.AnnAssign, ast.AugAssign)) else targets
             for target in targets:
                 kept = isinstance(target, ast.Attribute) or (isinstance(target, ast.Name) and target.id in outlives)
                 if kept and _last_name(target) in asked:

@@ -105,10 +105,10 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
         given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
         if any(argument is not None and argument.arg == name for argument in given):
             return True
-    place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    place = _start(node)
     statement = file.statement(node)
     for inner in file.find(scope, ("store", name), ("import", name)):
-        if (inner.lineno, inner.col_offset) >= place or function_of(file, inner) is not scope:
+        if _start(inner) >= place or function_of(file, inner) is not scope:
             continue
         if any(hasattr(around, "generators") for around in file.ancestors(inner)):
             continue  # the variable of a comprehension is its own
@@ -116,6 +116,10 @@ def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) 
         if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
             return True
     return False
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def function_of(file: source.Source, node: ast.AST) -> ast.AST:
@@ -187,7 +191,7 @@ def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) ->
             is_bound = bound_before(file, scope, said.id, node) or is_comprehended(file, node, said.id)
             if is_bound and said.id not in _TENSORS:
                 return said.id
-        elif said.lineno < node.lineno and isinstance(said.value, ast.Name) and said.attr != "device":
+        elif _start(said) < _start(node) and isinstance(said.value, ast.Name) and said.attr != "device":
             return ast.unparse(said)
     return ""
 
@@ -234,7 +238,9 @@ def _from_local_tensor(
     file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None
 ) -> str:
     """`pred.device`, of a variable that the function has before."""
-    for name in frame.f_code.co_varnames if frame is not None else ():
+    if frame is None:
+        return ""
+    for name in frame.f_code.co_varnames:
         value = frame.f_locals.get(name)
         if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
             return f"{name}.device"
@@ -289,7 +295,7 @@ def _has_attribute(file: source.Source, scope: ast.AST, text: str, node: ast.AST
         first = getattr(scope, "name", "") == "__init__"
         stored = file.find(file.scope(scope), ("stored attribute", attribute))
         # In the method that binds it, what comes before is too early.
-        early = [n for n in stored if first and (function_of(file, n) is not scope or n.lineno >= node.lineno)]
+        early = [n for n in stored if first and (function_of(file, n) is not scope or _start(n) >= _start(node))]
         return any(ast.unparse(n) == text for n in stored if n not in early)
     return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
 
@@ -319,7 +325,7 @@ def _from_operand(
     scope: ast.AST,
     device: str,
     frame: types.FrameType | None,
-    others: list[tuple[ast.AST, source.Source]],
+    others: Sequence[tuple[ast.AST, source.Source]],
 ) -> str:
     """`x.device`, of a tensor that is where it should be."""
     for other, other_file in others:
@@ -329,7 +335,8 @@ def _from_operand(
         root = other
         while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
-        if bound_before(file, scope, root.id, node) or (together and is_comprehended(file, node, root.id)):
+        name = root.id if isinstance(root, ast.Name) else ""
+        if bound_before(file, scope, name, node) or (together and is_comprehended(file, node, name)):
             return f"{file.flat(other)}.device"
     if frame is None:
         return _from_context(file, node, scope)

@@ -70,6 +70,7 @@ class Program(TypedDict):
 
     exit: int
     steps: int
+    seconds: float
 
 
 class Words(TypedDict):

@@ -71,6 +71,23 @@ def add_argument(file: source.Source, call: ast.Call, text: str) -> Edit | None:
     return file.edit([file.after_parenthesis(last, f", {text}")])
 
 
+def without_argument(file: source.Source, call: ast.Call, name: str) -> Edit | None:
+    """The call without one of its keyword arguments, where it stands behind another one."""
+    given = next((keyword for keyword in call.keywords if keyword.arg == name), None)
+    before = [
+        n for n in [*call.args, *(k.value for k in call.keywords)] if given is not None and _ends(n) < _ends(given)
+    ]
+    if given is None or not before:
+        return None
+    start = file.after_parenthesis(max(before, key=_ends), "")
+    end = file.after_parenthesis(given.value, "")
+    return file.edit([Change(start.line, start.column, end.line, end.column, "")])
+
+
+def _ends(node: ast.AST) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
+
+
 def is_drawn_on(call: ast.Call, device: str, users: list[types.FrameType]) -> bool:
     """Whether a call is given a generator of that device: it can draw there only."""
     given = next((k.value for k in call.keywords if k.arg == "generator"), None)

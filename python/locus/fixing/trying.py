@@ -16,6 +16,9 @@ from locus.program import source
 
 PRINTS_ELSE = "the program prints something else with it"
 
+_SHORT = 20.0
+"""A program that takes no longer than these seconds is run to its end: what an edit breaks may come late."""
+
 Texts = dict[str, bytes]
 """New texts, by path."""
 
@@ -53,6 +56,8 @@ class Trials:
         self.exit, self._steps = report["program"]["exit"], report["program"]["steps"]
         steps = [use["first_step"] for f in report["findings"] for use in f["uses"]]
         self._limit = max(steps, default=0) + 2  # one step more: what follows a step belongs to it
+        if report["program"].get("seconds", 0.0) < _SHORT:
+            self._limit = max(self._limit, self._steps + 1)
         self.runs = 0
         self._first = None if printed is None else Expected(printed, is_part=self.exit != 0)
         self._shares_rng = False

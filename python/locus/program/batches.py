@@ -10,6 +10,7 @@ import bisect
 import heapq
 import re
 import types
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -60,9 +61,10 @@ def batch_names(frame: types.FrameType) -> dict[str, Binding]:
         elif (node.end_lineno or 0) >= line:
             continue
         else:
-            bound = node.targets if isinstance(node, ast.Assign) else [node.target]
-            new = [name for target in bound for name in targets(target)]
-            if not (node.value is not None and (root(node.value) in found or _is_next(node.value))):
+            bound = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            new = [name for target in bound if target is not None for name in targets(target)]
+            value: ast.AST | None = getattr(node, "value", None)
+            if value is None or not ((root(value) or "") in found or _is_next(value)):
                 for name in new:
                     found.pop(name, None)
                 continue
@@ -181,5 +183,6 @@ def _is_loader(value: object) -> bool:
 
 
 def _has_modules(value: object) -> bool:
-    items = list(value.values() if isinstance(value, dict) else value)[:4]
+    held = value.values() if isinstance(value, dict) else value
+    items = list(held)[:4] if isinstance(held, Iterable) else []
     return any(values.is_module(item) for item in items)

@@ -56,7 +56,7 @@ def field_argument(call: ast.Call, cls: type, field: str) -> ast.AST | None:
     named = next((keyword.value for keyword in call.keywords if keyword.arg == field), None)
     if named is not None or not isinstance(cls, type) or any(isinstance(a, ast.Starred) for a in call.args):
         return named if isinstance(cls, type) else None
-    fields = list(getattr(cls, "__dataclass_fields__", None) or getattr(cls, "_fields", ()))
+    fields: list[str] = list(getattr(cls, "__dataclass_fields__", ())) or list(getattr(cls, "_fields", ()))
     place = fields.index(field) if field in fields else len(call.args)
     return call.args[place] if place < len(call.args) else None
 
@@ -124,10 +124,12 @@ def _dropped_moves(scope: ast.AST) -> dict[str, list[ast.stmt]]:
 
 def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> ast.AST | None:
     """The expression that a call gives for a parameter of the function it ends up in."""
-    given = scope.args
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
+    if not isinstance(scope, source.Function):
+        return None
+    given = scope.args
     places_ = [argument.arg for argument in [*given.posonlyargs, *given.args]]
     starred = [argument for argument in call.args if isinstance(argument, ast.Starred)]
     spread = [keyword.value for keyword in call.keywords if keyword.arg is None]
@@ -149,6 +151,8 @@ def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) 
 def place_in_star(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> int | None:
     """Which element of `values` in f(x, *values) goes to a parameter."""
     star = next((n for n, argument in enumerate(call.args) if isinstance(argument, ast.Starred)), None)
+    if not isinstance(scope, source.Function):
+        return None
     names = [argument.arg for argument in [*scope.args.posonlyargs, *scope.args.args]]
     if star is None or name not in names or any(keyword.arg == name for keyword in call.keywords):
         return None

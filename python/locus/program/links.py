@@ -146,7 +146,9 @@ def _bound_by(file: source.Source, definition: Definition, name: str) -> Iterato
         return
     node = definition.node
     statement = node if isinstance(node, ast.stmt) else file.statement(node)
-    for target, value in bindings.pairs(statement) if statement is not None else ():
+    if statement is None:
+        return
+    for target, value in bindings.pairs(statement):
         pair = bindings.component(target, value, name)
         if pair is not None:
             yield Bound(statement, pair[1], pair[0], "loop" if definition.kind == "loop" else "assign")

@@ -122,7 +122,7 @@ class Operand(FoundOperand, _OperandMore):
     written: bool
     is_leaf: bool
     owner: Owner | None
-    edits: dict[str, Edit | None]
+    edits: dict[EditKind, Edit]
 
 
 class _CaseMore(TypedDict, total=False):

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import torch
 
-from locus.program import batches, bindings, expressions, histories, links, makers, places, source, values
+from locus.program import batches, bindings, contexts, expressions, histories, links, makers, places, source, values
 from locus.program.links import Context, Link
 
 _MAX_LINKS = 40
@@ -47,7 +47,7 @@ class Trail:
         self.links: list[Link] = []
         self.held: list[tuple[object, ast.AST, int]] = []
         """Tensors on the operand's device that objects hold and the value was computed from; how many links before."""
-        self.leaders: list[object] = []
+        self.leaders: list[tuple[object, ast.AST, Context]] = []
         """Tensors whose `.device` said where the value goes."""
         self.owners: list[tuple[object, str]] = []
         """Objects and the attributes of theirs that the value was taken from."""
@@ -56,7 +56,7 @@ class Trail:
 
     def follow(self, node: ast.AST, frame: types.FrameType) -> None:
         """Collects the links behind an expression in a live frame."""
-        context = self._context_of(frame)
+        context = contexts.of_frame(self.users, frame)
         if context is None:
             return
         if context.file.parent(node) is None:  # a name that was found, not an expression of the file: it is read here
@@ -144,24 +144,7 @@ class Trail:
 
     def value(self, node: ast.AST, context: Context) -> object:
         """What a simple expression is, where a frame or `self` says it."""
-        if context.frame is not None:
-            return values.evaluate(node, context.frame)
-        if isinstance(node, ast.Name):
-            if context.me is not values.MISSING and node.id == bindings.self_name(context.scope):
-                return context.me
-            is_given = context.call is not None and context.caller is not None
-            if is_given and node.id in bindings.parameters(context.scope):
-                given = bindings.argument_of(context.call, context.file, context.scope, node.id)
-                return values.MISSING if given is None else self.value(given, context.caller)
-            if bindings.binds(context.scope, node.id):
-                return values.MISSING
-            return values.globals_of(context.file.file, self.users).get(node.id, values.MISSING)
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Attribute):
-            owner = self.value(node.value, context)
-            return values.MISSING if owner is values.MISSING else values.get_attribute(owner, node.attr)
-        return values.MISSING
+        return contexts.value(self.users, node, context)
 
     def _resolve_name(self, node: ast.Name, context: Context, depth: int, field: int | str | None = None) -> None:
         for inner in context.file.ancestors(node):
@@ -180,7 +163,7 @@ class Trail:
         if found.is_parameter and node.id in bindings.parameters(context.scope):
             self._resolve_parameter(node.id, context, depth)
         elif not found.bound:
-            outer = self._outer(context)
+            outer = contexts.around(self.users, context)
             if outer is not None:
                 self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), node), outer, depth)
 
@@ -243,15 +226,6 @@ class Trail:
         is_own = method is not None and places.is_user_file(method.__code__.co_filename)
         return (method, held) if is_own else None
 
-    def _outer(self, context: Context) -> Context | None:
-        """The function around this one, or the module: where a name that is not local comes from."""
-        if context.scope is context.file.tree:
-            return None
-        around = context.file.ancestors(context.scope)
-        scope = next((a for a in around if isinstance(a, source.Function)), context.file.tree)
-        frame = next((f for f in self.users if self._is_run_by(f, context.file, scope)), None)
-        return Context(context.file, scope, frame, links.END)
-
     def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
         if context.call is not None and context.caller is not None:
             argument = bindings.argument_of(context.call, context.file, context.scope, name)
@@ -265,7 +239,7 @@ class Trail:
             return
         caller = self.users[place + 1]
         use = expressions.Use(caller, None)
-        outside = self._context_of(caller)
+        outside = contexts.of_frame(self.users, caller)
         if outside is None or use.file is None or not isinstance(use.node, ast.Call) or use.statement is None:
             return
         argument = bindings.argument_of(use.node, context.file, context.scope, name)
@@ -416,19 +390,3 @@ class Trail:
     def _add(self, link: Link) -> None:
         if len(self.links) < _MAX_LINKS:
             self.links.append(link)
-
-    def _context_of(self, frame: types.FrameType) -> Context | None:
-        source.vouch(frame.f_code, frame.f_globals)
-        file = source.load(frame.f_code.co_filename)
-        scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
-        if scope is None and file is not None and frame.f_code.co_name.startswith("<") and frame.f_back is not None:
-            # A comprehension has a frame of its own before Python 3.12: its function's names are what matters.
-            place = next((n for n, each in enumerate(self.users) if each is frame), None)
-            outer = self.users[place + 1] if place is not None and place + 1 < len(self.users) else None
-            around = self._context_of(outer) if outer is not None else None
-            return around if around is not None and around.file is file else None
-        return None if scope is None else Context(file, scope, frame, frame.f_lineno or 0)
-
-    def _is_run_by(self, frame: types.FrameType, file: source.Source, scope: ast.AST) -> bool:
-        code = frame.f_code
-        return code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope

@@ -13,7 +13,7 @@ import re
 import shutil
 import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,37 +22,12 @@ from locus.blame import facts
 from locus.program import expressions, histories, places, shapes, source, values
 from locus.watch import forked, messages, refusals
 from locus.watch.messages import Finding
+from locus.watch.tracebacks import traceback_frames
 
 if TYPE_CHECKING:
     from locus.program.raw_shapes import RawCase, RawOperand
     from locus.program.shapes import Candidate, Case, Location
     from locus.vocabulary import CaseKind
-
-
-class FrameAt:
-    """A frame of a traceback as it was when the exception passed: a frame that has gone on is somewhere else now."""
-
-    def __init__(self, frame: types.FrameType, instruction: int, line: int):
-        self.frame, self.f_lasti, self.f_lineno = frame, instruction, line
-        self.f_code, self.f_globals, self.f_builtins = frame.f_code, frame.f_globals, frame.f_builtins
-        self.f_back: FrameAt | None = None
-
-    @property
-    def f_locals(self) -> dict[str, object]:
-        return self.frame.f_locals
-
-
-def traceback_frames(error: BaseException) -> list[types.FrameType]:
-    """The frames of an exception's traceback, innermost first, without Locus's own."""
-    frames: list[FrameAt] = []
-    traceback = error.__traceback__
-    while traceback is not None:
-        frame = FrameAt(traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
-        if places.kind_of_file(frame.f_code.co_filename) != "locus":
-            frame.f_back = frames[-1] if frames else None
-            frames.append(frame)
-        traceback = traceback.tb_next
-    return cast("list[types.FrameType]", frames[::-1])  # all that is asked of a frame here
 
 
 def explain(error: BaseException, frames: list[types.FrameType] | None = None) -> Finding | None:

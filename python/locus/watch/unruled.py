@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from locus import faults
 from locus.blame import findings
 from locus.program import places, source, values
-from locus.watch import error_chain, handlers, messages
+from locus.watch import error_chain, handlers, messages, tracebacks
 
 if TYPE_CHECKING:
     import types
@@ -74,14 +74,12 @@ def chain(error: BaseException) -> list[BaseException]:
 
 def _is_done_with(first: BaseException, then: BaseException) -> bool:
     """Whether a handler caught the first error, and the other one came from something that it did afterwards."""
-    from locus.watch import explaining
-
     caught, innermost = first.__traceback__, then.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
     if caught is None or innermost is None or innermost.tb_frame is caught.tb_frame:
         return False  # raised in the handler itself: the same trouble in other words
-    at = explaining.FrameAt(caught.tb_frame, caught.tb_lasti, caught.tb_lineno)
+    at = tracebacks.FrameAt(caught.tb_frame, caught.tb_lasti, caught.tb_lineno)
     return handlers.catches(cast("types.FrameType", at), type(first))
 
 
@@ -104,7 +102,7 @@ def _described(said: messages.Said, text: str, error: BaseException, last: BaseE
     """The best that can be said: a case for blame where the tensors can be read, else the words and the line."""
     from locus.watch import explaining, forked
 
-    frames = explaining.traceback_frames(error) or explaining.traceback_frames(last)
+    frames = tracebacks.traceback_frames(error) or tracebacks.traceback_frames(last)
     is_told = _TRACEBACK in text  # by another process or thread; the frames here are those of who passes it on
     try:
         if said.kind == "fork":

@@ -1,0 +1,63 @@
+"""Contexts of a trail: the functions that are running, and what simple expressions are in them and in those that ended.
+
+Reads trees and live frames; runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+
+from locus.program import bindings, links, source, values
+from locus.program.links import Context
+
+
+def of_frame(users: list[types.FrameType], frame: types.FrameType) -> Context | None:
+    """Where a frame of the program's is."""
+    source.vouch(frame.f_code, frame.f_globals)
+    file = source.load(frame.f_code.co_filename)
+    scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file is not None else None
+    if scope is None and file is not None and frame.f_code.co_name.startswith("<") and frame.f_back is not None:
+        # A comprehension has a frame of its own before Python 3.12: its function's names are what matters.
+        place = next((n for n, each in enumerate(users) if each is frame), None)
+        outer = users[place + 1] if place is not None and place + 1 < len(users) else None
+        around_it = of_frame(users, outer) if outer is not None else None
+        return around_it if around_it is not None and around_it.file is file else None
+    return None if scope is None or file is None else Context(file, scope, frame, frame.f_lineno or 0)
+
+
+def around(users: list[types.FrameType], context: Context) -> Context | None:
+    """The function around this one, or the module: where a name that is not local comes from."""
+    if context.scope is context.file.tree:
+        return None
+    outer = context.file.ancestors(context.scope)
+    scope = next((each for each in outer if isinstance(each, source.Function)), context.file.tree)
+    frame = next((each for each in users if _runs(each, context.file, scope)), None)
+    return Context(context.file, scope, frame, links.END)
+
+
+def _runs(frame: types.FrameType, file: source.Source, scope: ast.AST) -> bool:
+    code = frame.f_code
+    return code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope
+
+
+def value(users: list[types.FrameType], node: ast.AST, context: Context) -> object:
+    """What a simple expression is, where a frame or `self` says it."""
+    if context.frame is not None:
+        return values.evaluate(node, context.frame)
+    if isinstance(node, ast.Name):
+        if context.me is not values.MISSING and node.id == bindings.self_name(context.scope):
+            return context.me
+        in_call = node.id in bindings.parameters(context.scope)
+        if in_call and context.call is not None and context.caller is not None:
+            given = bindings.argument_of(context.call, context.file, context.scope, node.id)
+            return values.MISSING if given is None else value(users, given, context.caller)
+        if bindings.binds(context.scope, node.id):
+            return values.MISSING
+        return values.globals_of(context.file.file, users).get(node.id, values.MISSING)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute):
+        owner = value(users, node.value, context)
+        return values.MISSING if owner is values.MISSING else values.get_attribute(owner, node.attr)
+    return values.MISSING
