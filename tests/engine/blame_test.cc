@@ -153,6 +153,36 @@ TEST(Blame, ATableThatLandedOnTheHostIsWrongNotItsIndex) {
   EXPECT_EQ(found[0].culprit.expected_device, "cuda:0");
 }
 
+TEST(Blame, AnIndexThatWasComputedIsRightWhereItIs) {
+  Json table = operand("table", "cpu"), index = operand("index", "cuda:0");
+  table["odd"] = false, table["position"] = 0;
+  index["odd"] = true, index["rule"] = "index", index["position"] = 1;
+  Json broken = addition({table, index});
+  broken["kind"] = "index";
+  broken["device"] = "cpu";
+  EXPECT_EQ(judged(broken)[0].culprit.name, "index") << "made there on purpose: it is to come to the host";
+  index["history"].push_back(step("computed", "cuda:0", false, 5));
+  broken["operands"][1] = index;
+  EXPECT_EQ(judged(broken)[0].culprit.name, "table");
+}
+
+TEST(Blame, ACallThatLeavesOutTheDeviceHasItsOwnReason) {
+  Json mask = operand("mask", "cpu");
+  mask["candidates"] = Json::array({candidate("move_at_use", 9), candidate("factory_device", 1),
+                                    candidate("pass_device", 6, {"device_not_passed"}, "make(3, device=device)")});
+  const auto found = judged(addition({operand("x", "cuda:0"), mask}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].code, "LOC033");
+  EXPECT_EQ(found[0].cause.line, 6);
+  EXPECT_THAT(found[0].why, HasSubstr("takes the device and was not given it"));
+}
+
+TEST(Blame, ALiteralComesBehindAnyLineThatHasAName) {
+  Json mask = operand("mask", "cpu");
+  mask["candidates"] = Json::array({candidate("factory_device", 1, {"literal_device"}), candidate("move_at_use", 9)});
+  EXPECT_EQ(judged(addition({operand("x", "cuda:0"), mask}))[0].cause.line, 9);
+}
+
 TEST(Blame, WithoutOperandsItSaysWhatIsKnown) {
   Json broken = {{"kind", "fork"},
                  {"op", "a worker"},
