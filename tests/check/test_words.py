@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
     reason="the words tell lines of PyTorch 2.13, with carets",
 )
 def test_the_words_of_each_reason(program):
-    result = program.run(HERE / "run_check.py", "check", "--ledger", "words.py", cwd=HERE)
+    result = program.run(HERE / "run_check.py", "check", "-v", "words.py", cwd=HERE)
     assert (result.code, result.stdout) == (1, "the end\n"), result.describe()
     said = result.stderr.replace(str(HERE) + os.sep, "")
     said = re.sub(r"\n *= note: [^=]*?(?:forkrunner|run_check)\.py[^=]*?(?=\n *=|\n\n)", "", said)
