@@ -74,14 +74,26 @@ def _line(place: Location) -> tuple[str, int]:
 
 
 def _writes_literal(edit: Edit) -> bool:
-    """Whether an edit writes a device as a literal in a function (or a module's own lines) that has none itself."""
+    """Whether an edit writes a device as a literal in a function (or a module's own lines) that has none itself, in a
+    file that has names for devices or no literals at all."""
     if not _LITERAL.search(edit["new"]) or _LITERAL.search(edit["old"]):
         return False
     file = source.load(edit["file"])
     around = file.statements_at(edit["line"]) if file is not None else []
     if file is None or not around:
         return False
-    return device_text.function_of(file, around[-1]) not in file.once(_places_by_literal)
+    placing = file.once(_places_by_literal)
+    if placing and not file.once(_names_devices):
+        return False
+    return device_text.function_of(file, around[-1]) not in placing
+
+
+def _names_devices(file: source.Source) -> bool:
+    """Whether a file says devices by names: `.to(device)`, not `.to(x.device)`."""
+    said = device_text.devices_said(file.tree)
+    return any(
+        isinstance(each, ast.Name) or each.attr != "device" or ast.unparse(each) == "self.device" for each in said
+    )
 
 
 def _places_by_literal(file: source.Source) -> set[ast.AST]:

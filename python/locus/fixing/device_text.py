@@ -186,7 +186,7 @@ def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) ->
     comprehension around the place, where another one moves to its own."""
     if scope is file.tree or not device.startswith("cuda"):
         return ""
-    for said in text_index.once(scope, _devices_said):
+    for said in text_index.once(scope, devices_said):
         if isinstance(said, ast.Name):
             is_bound = bound_before(file, scope, said.id, node) or is_comprehended(file, node, said.id)
             if is_bound and said.id not in _TENSORS:
@@ -200,7 +200,7 @@ _TENSORS = {"x", "y", "input", "inputs", "other", "like"}
 """Names of tensors rather than of devices: `a.to(x)`."""
 
 
-def _devices_said(scope: ast.AST) -> list[ast.Name | ast.Attribute]:
+def devices_said(scope: ast.AST) -> list[ast.Name | ast.Attribute]:
     """The names and attributes that a function gives as devices, in the order of the text."""
     found: list[ast.Name | ast.Attribute] = []
     for node in ast.walk(scope):
