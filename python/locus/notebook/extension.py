@@ -67,7 +67,7 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
             value = self.shell.ev(" ".join(words[1:]))
             return getattr(looking, words[0])(value, show=False)
         if words and words[0] == "devices" and len(words) in (2, 3) and words[1].isdecimal():
-            _simulate(int(words[1]), words[2] if len(words) == 3 else simulation.DEFAULT_MEMORY)
+            _simulate(int(words[1]), words[2] if len(words) == 3 else None)
             print(f"locus: {words[1]} simulated CUDA device{'s' * (words[1] != '1')}")
             return None
         raise UsageError(f"%locus {' '.join(words)} is not known. {_USAGE}")
@@ -99,7 +99,7 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
         if LocusMagics._session is None:
             if simulation.active_options() is None:
                 project = settings.find()
-                _simulate(project.devices or _DEVICES, project.memory or simulation.DEFAULT_MEMORY)
+                _simulate(project.devices or _DEVICES, project.memory)
             LocusMagics._session = Session("notebook", settings=settings.find())
             LocusMagics._session.start()
         return LocusMagics._session
@@ -124,6 +124,6 @@ def cells_of(shell: InteractiveShell) -> dict[str, int]:
     return known
 
 
-def _simulate(devices: int, memory: str | int) -> None:
+def _simulate(devices: int, memory: str | int | None) -> None:
     load_bridge()
     simulating.simulate(devices=devices, memory=memory)
