@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-COMMANDS: tuple[str, ...] = ("check", "fix", "run", "report", "codes", "doctor", "completion")
+COMMANDS: tuple[str, ...] = ("check", "fix", "run", "memory", "report", "codes", "doctor", "completion")
 """The subcommands, in the order in which the help shows them; each is a module of this package."""

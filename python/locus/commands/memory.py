@@ -1,0 +1,259 @@
+"""`locus memory`: what a program takes of a card's memory, before there is a card: the peak by line, which cards it
+fits on, and the largest value of one of its options that does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from locus.commands import check, run
+from locus.commands.output import show
+from locus.errors import LocusError, UsageError
+from locus.process.cards import CARDS, DEFAULT_CARD
+
+SUMMARY = "say what a program takes of a card's memory, and which cards it fits on"
+
+_LINES = 12
+
+
+class Line(NamedTuple):
+    """A line of the program, and what it held at the peak."""
+
+    place: str
+    text: str
+    bytes: int
+
+
+class Run(NamedTuple):
+    """One run of the program on one card."""
+
+    card: str
+    value: str
+    """Of the option that was varied; "" where none was."""
+    peak: int
+    reserved: int
+    lines: list[Line]
+    device: str
+    failed: str
+    """How it ended, where it did not end well; "" otherwise."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the options. Everything after the script, module or code belongs to the program."""
+    run.configure(parser)
+    parser.usage = (
+        "locus memory [--card NAME[,NAME ...]] [--batch NAME=N[,N ...]] [--steps N] [--json FILE] [--html FILE] "
+        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+    )
+    for action in parser._actions:
+        if action.dest == "card":
+            action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"
+            action.metavar = "NAME,..."
+    parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
+    parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps (default: 3)")
+    parser.add_argument("--json", metavar="FILE", help="write what was found as JSON")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write the report of the last run as a page, memory over time in it"
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Runs the program once for each kind of card and value; 0 where it fits on every card that was named."""
+    if arguments.memory is not None:
+        raise UsageError("--memory can't be had here: the cards that --card names have theirs. Leave it out.")
+    cards = _cards(arguments.card)
+    flag, values = _values(arguments.batch)
+    run.target(arguments)  # complains before anything runs
+    # Libraries take what the card's generation makes them take; its size only says whether that fits.
+    runs = [
+        _run(arguments, card, flag, value, arguments.html if (card, value) == (cards[0], values[-1]) else None)
+        for card in _one_of_each_kind(cards)
+        for value in values
+    ]
+    show(_text(runs, cards, flag))
+    if arguments.json is not None:
+        _write(arguments.json, json.dumps(_data(runs, cards, flag), indent=2) + "\n")
+    if all(each.failed for each in runs):
+        return 1
+    return 0 if all(any(_fits(each, card) for each in _of(runs, card)) for card in cards) else 1
+
+
+def _cards(text: str | None) -> list[str]:
+    keys = [DEFAULT_CARD] if text is None else [key.strip().lower() for key in text.split(",") if key.strip()]
+    for key in keys:
+        if key not in CARDS:
+            raise UsageError(f"--card {key} is not known. Use some of {', '.join(CARDS)}.")
+    return keys or [DEFAULT_CARD]
+
+
+def _values(text: str | None) -> tuple[str, list[str]]:
+    if text is None:
+        return "", [""]
+    flag, equals, rest = text.partition("=")
+    values = [value.strip() for value in rest.split(",") if value.strip()]
+    if not flag or not equals or not values or not all(value.isdecimal() for value in values):
+        raise UsageError(f"--batch {text} is not an option with values. Use the program's own, as in --batch bs=1,2,4.")
+    return flag if flag.startswith("-") else f"--{flag}", sorted(values, key=int)
+
+
+def _generation(card: str) -> tuple[int, int]:
+    return CARDS[card].capability
+
+
+def _one_of_each_kind(cards: Sequence[str]) -> list[str]:
+    """The largest card of each generation among these: what fits on it is what its smaller sisters are asked for."""
+    best: dict[tuple[int, int], str] = {}
+    for card in cards:
+        known = best.setdefault(_generation(card), card)
+        if CARDS[card].memory > CARDS[known].memory:
+            best[_generation(card)] = card
+    return list(best.values())
+
+
+def _of(runs: list[Run], card: str) -> list[Run]:
+    return [each for each in runs if _generation(each.card) == _generation(card)]
+
+
+def _fits(each: Run, card: str) -> bool:
+    return not each.failed and each.reserved <= CARDS[card].memory
+
+
+def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: str | None) -> Run:
+    """The program, checked, on a card whose memory does not end."""
+    with tempfile.TemporaryDirectory(prefix="locus-memory-") as folder:
+        report, noted = os.path.join(folder, "report.json"), os.path.join(folder, "reserved.json")
+        words = [
+            sys.executable,
+            "-m",
+            "locus",
+            "check",
+            "--card",
+            card,
+            "--memory",
+            "4TiB",
+            "--allow-empty",
+            "--ledger",
+        ]
+        words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or "3"]
+        words += ["--format", "json", "-o", report]
+        if arguments.rng is not None:
+            words += ["--rng", arguments.rng]
+        if html is not None:
+            words += ["--html", html]
+        words += _program(arguments) + ([flag, value] if flag else [])
+        environment = {**os.environ, check.RESERVED_VARIABLE: noted}
+        done = subprocess.run(words, stdout=sys.stderr, env=environment, check=False)
+        try:
+            with open(report, encoding="utf-8") as file:
+                found = json.load(file)
+            reserved: dict[str, int] = {}
+            if os.path.exists(noted):
+                with open(noted, encoding="utf-8") as file:
+                    reserved = json.load(file)
+        except (OSError, ValueError):
+            raise LocusError(f"the program could not be checked (exit code {done.returncode}); see above") from None
+    memory = found.get("memory", {})
+    device = max(memory, key=lambda name: int(memory[name]["peak"]), default="")
+    held = memory.get(device, {"peak": 0, "by_line": []})
+    lines = [
+        Line(f"{os.path.relpath(row['file'])}:{row['line']}" if row["file"] else "elsewhere", row["text"], row["bytes"])
+        for row in held["by_line"]
+    ]
+    ended = "" if found["verdict"]["finished"] else str(found["program"].get("ended_by") or "an error")
+    return Run(
+        card,
+        value,
+        int(held["peak"]),
+        reserved.get(device, int(held["peak"])),
+        sorted(lines, key=lambda line: -line.bytes),
+        device,
+        ended,
+    )
+
+
+def _program(arguments: argparse.Namespace) -> list[str]:
+    target = run.target(arguments)
+    flag = {"module": ["-m"], "code": ["-c"]}.get(target.kind, [])
+    return [*flag, target.name, *target.arguments]
+
+
+def size(count: int) -> str:
+    """ "512 B", "1.5 MiB", "79.2 GiB"."""
+    value, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
+    for unit in units:
+        if value < 1024 or unit == units[-1]:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError
+
+
+def _text(runs: list[Run], cards: list[str], flag: str) -> str:
+    shown = max((each for each in runs if not each.failed), key=lambda each: each.peak, default=runs[-1])
+    out = [
+        f"peak {size(shown.peak)} on {shown.device or 'no device'}; {size(shown.reserved)} held by PyTorch's allocator"
+    ]
+    if shown.failed:
+        out.append(f"the program ended with {shown.failed}: this is what it took until then")
+    out += ["", "at the peak, by the line that allocated it"]
+    out += [
+        f"  {size(line.bytes):>10}  {_share(line.bytes, shown.peak):>4}  {line.place}  {line.text.strip()}".rstrip()
+        for line in shown.lines[:_LINES]
+    ]
+    if len(shown.lines) > _LINES:
+        rest = sum(line.bytes for line in shown.lines[_LINES:])
+        out.append(f"  {size(rest):>10}  {_share(rest, shown.peak):>4}  {len(shown.lines) - _LINES} more lines")
+    out += ["", "cards", *(_card_row(runs, card, flag) for card in cards)]
+    out.append("  beside this the CUDA runtime takes memory of its own, which is not counted here")
+    if any(not CARDS[card].measured for card in cards):
+        out.append("  derived: what libraries take follows from rules that were measured on an H200")
+    return "\n".join(out) + "\n"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{round(100 * part / whole)}%" if whole else ""
+
+
+def _card_row(runs: list[Run], card: str, flag: str) -> str:
+    mine, memory = _of(runs, card), CARDS[card].memory
+    head = f"  {card:<9} {size(memory):>10}  {'measured' if CARDS[card].measured else 'derived':<8}"
+    if not flag:
+        needed = mine[0].reserved
+        verdict = (
+            f"fits, {size(memory - needed)} left"
+            if needed <= memory
+            else f"does not fit, {size(needed - memory)} short"
+        )
+        return f"{head}  {verdict}"
+    fitting = [each for each in mine if _fits(each, card)]
+    best = f"{flag} {fitting[-1].value} fits" if fitting else "none fits"
+    return f"{head}  {best} ({', '.join(f'{each.value}: {size(each.reserved)}' for each in mine)})"
+
+
+def _data(runs: list[Run], cards: list[str], flag: str) -> dict[str, object]:
+    return {
+        "flag": flag,
+        "runs": [{**each._asdict(), "lines": [line._asdict() for line in each.lines]} for each in runs],
+        "cards": {
+            card: {
+                "name": CARDS[card].name,
+                "memory": CARDS[card].memory,
+                "measured": CARDS[card].measured,
+                "fits": [each.value for each in _of(runs, card) if _fits(each, card)],
+            }
+            for card in cards
+        },
+    }
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise LocusError(f"{path} can't be written: {error.strerror}.") from None

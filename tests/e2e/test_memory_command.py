@@ -1,0 +1,52 @@
+"""`locus memory`: the peak by line, which cards a program fits on, the largest value of an option that does."""
+
+import json
+
+TRAINING = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--bs", type=int, default=1)
+size = parser.parse_args().bs
+kept = torch.empty(size << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+def memory(program, tmp_path, *words, text=TRAINING):
+    (tmp_path / "train.py").write_text(text)
+    result = program.call("locus.commands.cli:main", ["memory", *words], cwd=tmp_path, deadline=600)
+    return result
+
+
+def test_it_says_what_is_held_and_what_fits(program, tmp_path):
+    result = memory(program, tmp_path, "--card", "h200,t4", "--json", "found.json", "train.py", "--bs", "20")
+    assert result.code == 1, result.stderr  # not on every card
+    assert "peak 20.0 GiB on cuda:0" in result.stdout
+    assert 'train.py:8  kept = torch.empty(size << 30, dtype=torch.uint8, device="cuda")' in result.stdout
+    rows = {line.split()[0]: line for line in result.stdout.splitlines() if " GiB  " in line and "fit" in line}
+    assert "measured  fits, 119.8 GiB left" in rows["h200"]
+    assert "derived   does not fit, 5.4 GiB short" in rows["t4"]
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["cards"]["h200"]["fits"] == [""] and found["cards"]["t4"]["fits"] == []
+    assert found["runs"][0]["peak"] == 20 << 30
+
+
+def test_it_finds_the_largest_value_that_fits(program, tmp_path):
+    result = memory(program, tmp_path, "--card", "a100-40", "--batch", "bs=64,8,32", "train.py")
+    assert result.code == 0, result.stderr
+    row = next(line for line in result.stdout.splitlines() if line.strip().startswith("a100-40"))
+    assert "--bs 32 fits (8: 8.0 GiB, 32: 32.0 GiB, 64: 64.0 GiB)" in row
+
+
+def test_a_program_that_fails_is_said_to(program, tmp_path):
+    result = memory(program, tmp_path, "train.py", text=TRAINING + "raise RuntimeError('no')\n")
+    assert result.code == 1
+    assert "the program ended with RuntimeError" in result.stdout
+
+
+def test_what_can_not_be_had_is_refused(program, tmp_path):
+    result = memory(program, tmp_path, "--card", "gtx", "train.py")
+    assert result.code == 2 and "--card gtx is not known" in result.stderr
+    result = memory(program, tmp_path, "--batch", "bs", "train.py")
+    assert result.code == 2 and "--batch bs is not an option with values" in result.stderr
