@@ -6,6 +6,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "locus/bridge/check.h"
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/policy.h"
 #include "locus/bridge/state.h"
@@ -29,6 +30,7 @@ class AsKernel {
     TORCH_CHECK(t.device() == c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_)),
                 "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_,
                 " and ", t.device(), "!");
+    unknown_ = unknown_ || (dry::on() && dry::is_unknown(t));
     return host_alias(t);
   }
   at::Tensor in(const std::optional<at::Tensor>& t) const { return t.has_value() ? in(*t) : at::Tensor(); }
@@ -39,11 +41,13 @@ class AsKernel {
   at::Tensor out_as_is(at::Tensor t, std::int64_t bytes = 0) const {
     if (!t.defined()) return t;
     auto host = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl());
-    return adopt_tensor(std::move(t), adopt_storage(host, device_, static_cast<size_t>(bytes)));
+    at::Tensor made = adopt_tensor(std::move(t), adopt_storage(host, device_, static_cast<size_t>(bytes)));
+    if (unknown_) dry::set_knowledge(made, dry::Knowledge::kUnknown);
+    return made;
   }
-
  private:
   int device_;
+  mutable bool unknown_ = false;  ///< an operand's values are, in a dry run: so are the results'
   KernelScope scope_;
   c10::impl::ExcludeDispatchKeyGuard below_;
 };

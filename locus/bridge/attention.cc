@@ -27,6 +27,7 @@
 
 #include "locus/bridge/as_kernel.h"
 #include "locus/bridge/cuda_only.h"
+#include "locus/bridge/dry/call.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/scratch.h"
 
@@ -85,6 +86,11 @@ struct Attention {
     if (wanted.sizes() != t.sizes() || wanted.strides() == t.strides()) return t;
     return wanted.copy_(t);
   }
+  /// The same without values, in a dry run.
+  Tensor unknown_like(const Tensor& t, int device) const {
+    if (!efficient()) return dry::new_unknown(at::empty_like(dry::twin_of(t)), device);
+    return dry::new_unknown({t.size(0), t.size(2), t.size(1), t.size(3)}, t.scalar_type(), device).transpose(1, 2);
+  }
 };
 
 /// Attention with dropout, taken apart on host addresses. What was dropped is kept in the place of the card's seed.
@@ -118,10 +124,37 @@ struct Dropped {
 
 using Results = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
+/// The results without values, in a dry run; none where they are to be computed.
+optional<Results> forward_dry(const Attention& attention, int device, const Tensor& query, const Tensor& key,
+                              const Tensor& value, double dropout, bool causal, const optional<Tensor>& mask,
+                              optional<double> scale) {
+  const auto rule = dry::by_rule("aten::_scaled_dot_product_flash_attention_for_cpu", "", device,
+                                 {query, key, value, 0.0, causal, mask, scale}, /*only_geometry=*/true);
+  if (!rule.has_value()) return std::nullopt;
+  const Tensor &output = rule->at(0), &log_sum = rule->at(1);
+  const auto number = [&] { return dry::new_unknown({attention.efficient() ? 0 : 1}, at::kLong, device); };
+  Tensor made = output.sizes() == query.sizes() || attention.efficient()
+                    ? attention.unknown_like(output.sizes() == query.sizes() ? query : output, device)
+                    : dry::new_unknown(output, device);
+  Tensor statistics =
+      dry::new_unknown(log_sum, device, sim::attention_statistics(attention.shape, attention.kernel));
+  // What is dropped has the place of the card's seed.
+  Tensor seed = dropout > 0.0 ? dry::new_unknown({query.size(0), query.size(1), query.size(2), key.size(2)}, at::kBool,
+                                                 device, sizeof(int64_t))
+                              : number();
+  if (dropout > 0.0) dry::note(engine::MadeUpKind::kDraw);
+  return Results{std::move(made), std::move(statistics), std::move(seed), number()};
+}
+
 Results forward(const Tensor& query, const Tensor& key, const Tensor& value, const optional<Tensor>& mask, bool,
                 double dropout, bool causal, optional<double> scale) {
   AsKernel kernel(query);
   const Attention attention(query, key);
+  if (dry::on()) {
+    if (auto results = forward_dry(attention, kernel.device(), query, key, value, dropout, causal, mask, scale)) {
+      return *std::move(results);
+    }
+  }
   Tensor output, log_sum, seed;
   if (dropout > 0.0) {
     Dropped parts(kernel, query, key, value, mask, dropout, causal, scale);
@@ -147,6 +180,18 @@ Results backward(const Tensor& grad, const Tensor& query, const Tensor& key, con
   if (!grad.defined()) return {};
   AsKernel kernel(query);
   const Attention attention(query, key);
+  std::int64_t scratch = sim::attention_backward_scratch(attention.shape, attention.kernel);
+  if (attention.efficient()) {  // gradient times output, and its sums over each row
+    const std::int64_t rows = query.size(0) * query.size(1) * query.size(2);
+    scratch = std::max(scratch, static_cast<std::int64_t>(query.nbytes())) + 2 * rows * 4;
+    if (!grad.transpose(1, 2).is_contiguous()) scratch += static_cast<std::int64_t>(grad.nbytes());  // laid out anew
+  }
+  if (dry::on() && (dry::is_unknown(grad) || dry::is_unknown(query) || dry::is_unknown(key) || dry::is_unknown(value))) {
+    Results results{attention.unknown_like(query, kernel.device()), attention.unknown_like(key, kernel.device()),
+                    attention.unknown_like(value, kernel.device()), Tensor()};
+    Scratch(kernel.device(), scratch).release();
+    return results;
+  }
   Tensor into_query, into_key, into_value;
   if (dropout > 0.0) {
     Dropped parts(kernel, query, key, value, mask, dropout, causal, scale);
@@ -161,12 +206,6 @@ Results backward(const Tensor& grad, const Tensor& query, const Tensor& key, con
   Results results{kernel.out_as_is(attention.laid_out(into_query, kernel.in(query))),
                   kernel.out_as_is(attention.laid_out(into_key, kernel.in(key))),
                   kernel.out_as_is(attention.laid_out(into_value, kernel.in(value))), Tensor()};
-  std::int64_t scratch = sim::attention_backward_scratch(attention.shape, attention.kernel);
-  if (attention.efficient()) {  // gradient times output, and its sums over each row
-    const std::int64_t rows = query.size(0) * query.size(1) * query.size(2);
-    scratch = std::max(scratch, static_cast<std::int64_t>(query.nbytes())) + 2 * rows * 4;
-    if (!grad.transpose(1, 2).is_contiguous()) scratch += static_cast<std::int64_t>(grad.nbytes());  // laid out anew
-  }
   Scratch(kernel.device(), scratch).release();
   return results;
 }

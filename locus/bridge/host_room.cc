@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "locus/bridge/compat.h"
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/state.h"
 
 namespace locus::bridge {
@@ -47,7 +48,8 @@ void* take_chunk(size_t bytes, int device, bool filled) {
   auto& arena = machine().arena();
   auto refusal = sim::Arena::Refusal::kFull;
   // A result larger than the whole card can't fit whatever else is freed: refuse before the host's memory is spent.
-  void* host = bytes <= machine().memory(device).capacity() ? arena.allocate(device, bytes, &refusal) : nullptr;
+  const bool fits = bytes <= machine().memory(device).capacity() || dry::on();
+  void* host = fits ? arena.allocate(device, bytes, &refusal) : nullptr;
   if (host == nullptr) raise_no_chunk(bytes, device, refusal);
   if (const auto shortage = machine().host().admit(host, bytes, filled)) {
     arena.release(host);

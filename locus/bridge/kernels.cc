@@ -15,6 +15,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/door.h"
+#include "locus/bridge/dry/call.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/memory.h"
@@ -23,6 +24,7 @@
 #include "locus/bridge/scratch.h"
 #include "locus/bridge/special.h"
 #include "locus/bridge/state.h"
+#include "locus/bridge/visit.h"
 #include "locus/bridge/watch.h"
 #include "locus/bridge/wording.h"
 
@@ -54,39 +56,6 @@ constexpr DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADIn
   TORCH_CHECK_NOT_IMPLEMENTED(
       false, "locus: the operator '", plan.name, "' is not simulated: ", why,
       " Run this part on the CPU (x.cpu()), or guard it so that it is skipped where no real GPU is present.");
-}
-
-/// Calls `visit(Tensor&)` on each defined tensor of an argument; a true return value writes the tensor back.
-template <class Visit>
-void visit_tensors(ArgumentKind kind, IValue& value, Visit&& visit) {
-  if (kind == ArgumentKind::kTensor) {
-    if (!value.isTensor()) return;
-    Tensor t = std::move(value).toTensor();
-    if (t.defined()) visit(t);
-    value = std::move(t);
-  } else if (kind == ArgumentKind::kTensorList) {
-    if (!value.isTensorList()) return;
-    c10::List<Tensor> fresh;
-    auto list = std::move(value).toTensorList();
-    fresh.reserve(list.size());
-    for (size_t i = 0; i < list.size(); ++i) {
-      Tensor t = list.get(i);
-      if (t.defined()) visit(t);
-      fresh.push_back(std::move(t));
-    }
-    value = std::move(fresh);
-  } else if (kind == ArgumentKind::kOptionalTensorList) {
-    if (!value.isOptionalTensorList()) return;
-    c10::List<std::optional<Tensor>> fresh;
-    auto list = std::move(value).toOptionalTensorList();
-    fresh.reserve(list.size());
-    for (size_t i = 0; i < list.size(); ++i) {
-      std::optional<Tensor> t = list.get(i);
-      if (t.has_value() && t->defined()) visit(*t);
-      fresh.push_back(std::move(t));
-    }
-    value = std::move(fresh);
-  }
 }
 
 /// Whether autograd, which has passed this call on already, will send gradients back to its operands: it would not know
@@ -123,6 +92,30 @@ class HostCall {
     }
     check_operands();
     find_device();
+    if (dry::on()) return run_dry();
+    compute();
+  }
+
+ private:
+  void run_dry() {
+    dry::Call call({op_, plan_, *stack_, base_}, device_);
+    switch (call.answer()) {
+      case dry::Answer::kDone:
+        if (watching() && (plan_.synchronizes || call.has_mask())) host_waits();
+        return;
+      case dry::Answer::kCompute:
+        return compute();
+      case dry::Answer::kComputeUnknown:
+        compute();
+        return call.finish();
+      case dry::Answer::kTakeApart: {
+        c10::impl::ExcludeDispatchKeyGuard below(kAboveKernels);
+        return call.take_apart();
+      }
+    }
+  }
+
+  void compute() {
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {
       const Argument& argument = plan_.arguments[i];
       if (argument.kind == ArgumentKind::kOther) continue;
@@ -151,7 +144,6 @@ class HostCall {
     });
   }
 
- private:
   /// On a card the host waits for the result, or for how much a mask selects. Masked writes may do without that.
   void host_waits() const {
     machine().streams().synchronize(device_, current_stream(device_));

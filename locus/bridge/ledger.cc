@@ -4,10 +4,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/findings.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
@@ -105,6 +107,30 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
       const std::string file = text_of(place.file);
       device.by_line.push_back({file, place.line, line.bytes, line.count, text(file, place.line)});
     }
+  }
+}
+
+void add_made_up(engine::Report& report, const py::function& line_text) {
+  if (!dry::on()) return;
+  static constexpr const char* kShapes[] = {"half", "most", "least"};
+  engine::DryRun& run = report.dry.emplace();
+  run.keep = static_cast<std::int64_t>(dry::settings().keep);
+  run.shapes = kShapes[static_cast<std::size_t>(dry::settings().shapes)];
+  for (const auto& [what, counted] : dry::made_up().rows()) {
+    const Place place = place_of(what.site);
+    const std::string file = text_of(place.file);
+    const std::string kind = engine::to_string(what.kind), operation = operator_name(what.operation);
+    // Two calls of one line are one to a reader.
+    const auto known = std::ranges::find_if(run.made_up, [&](const engine::MadeUpLine& each) {
+      return each.line == place.line && each.kind == kind && each.operation == operation && each.file == file;
+    });
+    if (known != run.made_up.end()) {
+      known->count += counted.count;
+      known->bytes = std::max(known->bytes, counted.most);
+      continue;
+    }
+    const std::string text = place.line > 0 ? line_text(file, place.line).cast<std::string>() : "";
+    run.made_up.push_back({file, place.line, kind, operation, counted.count, counted.most, text});
   }
 }
 

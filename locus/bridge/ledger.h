@@ -9,6 +9,8 @@ namespace locus::bridge {
 
 /// Adds transfers, waits and memory to a report; `line_text` is called with a file and a line, and gives its text.
 void add_ledger(engine::Report& report, const pybind11::function& line_text);
+/// Adds what a dry run made up.
+void add_made_up(engine::Report& report, const pybind11::function& line_text);
 /// Bytes that are allocated on a device now.
 std::int64_t allocated_now(int device);
 

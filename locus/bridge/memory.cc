@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "locus/bridge/compat.h"
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/real.h"
@@ -227,7 +228,11 @@ Booking book(size_t bytes, int device, void* host) {
   sim::OutOfMemory why;
   Booking booking;
   booking.account = memory.allocate(bytes, current_stream(device), &why);
-  if (booking.account == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
+  if (booking.account == nullptr) {
+    if (!dry::on() || dry::settings().strict_memory) raise_out_of_memory(sim::out_of_memory_message(why));
+    booking.account = memory.allocate_beyond(bytes, current_stream(device));
+    dry::note(engine::MadeUpKind::kMemory, memory.reserved() - static_cast<std::int64_t>(why.capacity));
+  }
   booking.counted = watching();
   if (host != nullptr) {
     booking.site = label_new_memory(host, bytes);
@@ -305,8 +310,8 @@ void install_allocators() {
   c10::SetAllocator(c10::kCUDA, g_device_allocator, /*priority=*/200);
 }
 
-c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device) {
-  return make_device_storage(make_host_storage(bytes, allocate_chunk(bytes, device)), device);
+c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device, size_t counted) {
+  return make_device_storage(make_host_storage(bytes, allocate_chunk(bytes, device)), device, counted);
 }
 
 c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device,
@@ -351,9 +356,16 @@ void resize_device_storage(c10::StorageImpl& storage, size_t bytes) {
   auto fresh = make_host_storage(bytes, allocate_chunk(bytes, device));
   const auto old = host_storage(storage);
   const size_t kept = std::min(old->nbytes(), bytes);
-  if (kept != 0) std::memcpy(fresh->mutable_data(), old->data(), kept);
+  const DeviceBlock* before = block_of(storage);
+  const std::uint8_t knowledge = before != nullptr ? before->knowledge : 0;
+  if (kept != 0 && knowledge == 0) std::memcpy(fresh->mutable_data(), old->data(), kept);
   storage.set_data_ptr_noswap(account_for(fresh, device));
   storage.set_nbytes(bytes);
+  if (!dry::on()) return;
+  if (DeviceBlock* block = block_of(storage)) {
+    const bool large = !dry::is_small(bytes, at::kByte, false);
+    block->knowledge = knowledge != 0 || large ? static_cast<std::uint8_t>(dry::Knowledge::kUnknown) : 0;
+  }
 }
 
 at::Tensor host_alias(const at::Tensor& t) {

@@ -13,6 +13,8 @@ void define_outside(pybind11::module_& m);
 void define_reporting(pybind11::module_& m);
 /// Transfers and waits by line.
 void define_ledger(pybind11::module_& m);
+/// Dry runs: their settings, what is known, what was made up.
+void define_dry(pybind11::module_& m);
 /// The class Report.
 void define_report(pybind11::module_& m);
 /// torch.distributed on simulated devices.

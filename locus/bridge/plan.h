@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "locus/bridge/dry/kinds.h"
 #include "locus/bridge/wide_types.h"
 #include "locus/engine/origin.h"
 #include "locus/engine/rule.h"
@@ -43,6 +44,7 @@ struct OperatorPlan {
   bool host_only = false;              ///< no card has it
   WideTypes wide_types = WideTypes::kNone;
   sim::MemoryRule memory = sim::MemoryRule::kNone;  ///< what it takes on a card beside its results
+  dry::Kind dry = dry::Kind::kPlain;  ///< what is particular about it in a dry run
   engine::OperatorRule rule;  ///< which operands may be on which device
 };
 

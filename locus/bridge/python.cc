@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include "locus/bridge/compat.h"
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/kernels.h"
@@ -35,12 +36,14 @@ int device_argument(int device) {
 }
 
 void simulate(int devices, size_t memory_bytes, bool shared, bool watch_host, std::optional<size_t> host_bytes,
-              const std::string& card_key) {
-  const bool first = !simulating();
+              const std::string& card_key, const std::optional<dry::Settings>& settings) {
+  const bool first = !simulating(), is_dry = settings.has_value();
   const sim::Card* card = card_key.empty() ? &sim::default_card() : sim::find_card(card_key);
   TORCH_CHECK(card != nullptr, "locus: no card is called '", card_key, "'");
-  install_backend({devices, memory_bytes, {watch_host, host_bytes}, card}, shared);
+  // Nothing fills what a dry run hands out.
+  install_backend({devices, memory_bytes, {watch_host && !is_dry, host_bytes}, card, is_dry}, shared);
   if (!first) return;
+  if (is_dry) dry::begin(*settings);
   g_operators = install_kernels();
   install_fault_handler(true);
 }
@@ -175,9 +178,10 @@ PYBIND11_MODULE(_bridge, m) {
     set_library_folders(raw.data(), static_cast<int>(raw.size()));
     check_frame_layout();
   });
+  define_dry(m);
   m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false,
-        py::arg("watch_host") = true, py::arg("host_bytes") = py::none(), py::arg("card") = "");
-  m.def("clear_blas_workspaces", &clear_blas_workspaces);
+        py::arg("watch_host") = true, py::arg("host_bytes") = py::none(), py::arg("card") = "", py::arg("dry") = py::none());
+  m.def("clear_blas_workspaces", &clear_blas_workspaces, py::arg("dry") = py::none());
   define_host_memory_error();
   m.def("install_fault_handler", &install_fault_handler);
   m.def("devices", [] {

@@ -20,10 +20,13 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/cuda_only.h"
+#include "locus/bridge/dry/host.h"
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/plan.h"
 #include "locus/bridge/rules.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
@@ -43,6 +46,10 @@ caffe2::TypeMeta type_or_default(optional<at::ScalarType> dtype) {
 
 /// With torch.use_deterministic_algorithms, new memory is not left as it is.
 Tensor deterministic(Tensor&& made) {
+  if (dry::on() && !dry::is_small(dry::bytes_of_storage(made), made.scalar_type(), /*on_host=*/false)) {
+    dry::set_knowledge(made, dry::Knowledge::kUnknown);
+    return std::move(made);
+  }
   const auto& context = at::globalContext();
   if (context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory()) {
     c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
@@ -92,6 +99,7 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   is_unseen();
   if (watching()) note_transfer(self, source, non_blocking);
+  if (dry::on() && dry::copy_dry(self, source)) return self;
   const Tensor to = is_simulated(self) ? host_alias(self) : self;
   const Tensor from = is_simulated(source) ? host_alias(source) : source;
   c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
@@ -160,6 +168,17 @@ Tensor& set_nothing(Tensor& self) {
 void record_stream(Tensor&, at::Stream) {}
 bool no_cudnn_ctc(const Tensor&, const Tensor&, c10::IntArrayRef, c10::IntArrayRef, int64_t) { return false; }
 bool no_cudnn_ctc_tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t) { return false; }
+
+/// isfinite() and isinf() in a dry run.
+void healthy_kernel(const c10::OperatorHandle& op, DispatchKeySet, torch::jit::Stack* stack) {
+  const auto composite = op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)
+                             ? DispatchKey::CompositeImplicitAutograd
+                             : DispatchKey::CompositeExplicitAutograd;
+  const bool finite = plan_of(op).dry == dry::Kind::kAllTrue;
+  op.callBoxedForDispatchKey(composite, *stack);
+  const Tensor result = stack->back().toTensor();
+  if (dry::on() && dry::is_unknown(result)) dry::make_uniform(result, finite);
+}
 
 /// PyTorch warns when a kernel is registered twice, which is the point on a CUDA build.
 class Silence final : public c10::WarningHandler {
@@ -235,6 +254,12 @@ int install_kernels() {
   aten->impl("_batch_norm_impl_index", torch::CppFunction::makeFromBoxedFunction<&worded_composite_kernel>());
   learning->impl("_batch_norm_impl_index", torch::CppFunction::makeFromBoxedFunction<&worded_composite_kernel>());
   done.insert("_batch_norm_impl_index");
+  // Taken apart they are comparisons of unknown values; what comes out is that of a healthy run.
+  for (const char* name : {"isfinite", "isinf"}) {
+    if (!dry::on()) continue;
+    aten->impl(name, torch::CppFunction::makeFromBoxedFunction<&healthy_kernel>());
+    done.insert(name);
+  }
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     std::string full = name.name.substr(6);

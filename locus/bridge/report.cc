@@ -135,6 +135,7 @@ void define_report(py::module_& m) {
   m.def("make_report", [](const std::string& frame, const py::function& line_text) {
     Report report = read(frame, report::parse_report);
     add_ledger(report, line_text);
+    add_made_up(report, line_text);
     complete(report);
     return report;
   });

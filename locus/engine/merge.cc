@@ -31,6 +31,7 @@ void sign(Report& report, int ranks, std::optional<int> rank) {
 
 void leave_to_parent(Report& report) {
   report.transfers.clear(), report.syncs.clear(), report.memory.clear();
+  report.dry.reset();
   report.program.steps = 0;
 }
 
@@ -79,6 +80,18 @@ void merge_into(Report& whole, const Report& part) {
   merge_lists(
       whole.notes, part.notes, [](const std::string& a, const std::string& b) { return a == b; },
       [](std::string&, const std::string&) {});
+  if (part.dry) {
+    if (!whole.dry) whole.dry = DryRun{part.dry->keep, part.dry->shapes, {}};
+    merge_lists(
+        whole.dry->made_up, part.dry->made_up,
+        [](const MadeUpLine& a, const MadeUpLine& b) {
+          return a.line == b.line && a.kind == b.kind && a.operation == b.operation && a.file == b.file;
+        },
+        [](MadeUpLine& a, const MadeUpLine& b) {
+          a.count += b.count;
+          a.bytes = std::max(a.bytes, b.bytes);
+        });
+  }
   whole.program.steps = std::max(whole.program.steps, part.program.steps);
   whole.program.ops += part.program.ops;
   whole.program.on_device = whole.program.on_device || part.program.on_device;

@@ -76,6 +76,26 @@ struct ModelRow {
   bool operator==(const ModelRow&) const = default;
 };
 
+/// Something that a dry run had no value for, at one line; see made_up.h.
+struct MadeUpLine {
+  std::string file;
+  int line = 0;
+  std::string kind;       ///< value, shape, draw, memory or computed
+  std::string operation;  ///< the operator, "aten::nonzero"
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;  ///< memory: beyond what the card has, at most
+  std::string text;        ///< the source line; empty when unknown
+  bool operator==(const MadeUpLine&) const = default;
+};
+
+/// How a run without values went.
+struct DryRun {
+  std::int64_t keep = 0;  ///< bytes up to which tensors had values
+  std::string shapes;     ///< half, most or least
+  std::vector<MadeUpLine> made_up;
+  bool operator==(const DryRun&) const = default;
+};
+
 /// A model of the program, as it was when last seen.
 struct Model {
   std::string name;
@@ -163,6 +183,7 @@ struct Report {
   std::vector<Ignored> ignored;
   std::vector<NotRun> not_run;
   std::optional<Comparison> baseline;
+  std::optional<DryRun> dry;  ///< none: tensors had their values
   bool operator==(const Report&) const = default;
 };
 
@@ -172,6 +193,8 @@ void from_json(const Json& json, Sync& sync);
 void from_json(const Json& json, LineMemory& memory);
 void from_json(const Json& json, ModelRow& row);
 void from_json(const Json& json, Model& model);
+void from_json(const Json& json, MadeUpLine& line);
+void from_json(const Json& json, DryRun& dry);
 void from_json(const Json& json, Program& program);
 void from_json(const Json& json, Ignored& ignored);
 void from_json(const Json& json, NotRun& not_run);
@@ -183,6 +206,8 @@ void to_json(Json& json, const Sync& sync);
 void to_json(Json& json, const LineMemory& memory);
 void to_json(Json& json, const ModelRow& row);
 void to_json(Json& json, const Model& model);
+void to_json(Json& json, const MadeUpLine& line);
+void to_json(Json& json, const DryRun& dry);
 void to_json(Json& json, const Program& program);
 void to_json(Json& json, const Ignored& ignored);
 void to_json(Json& json, const NotRun& not_run);

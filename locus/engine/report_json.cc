@@ -120,6 +120,35 @@ void to_json(Json& json, const Model& model) {
   json["more_rows"] = model.more_rows;
 }
 
+void from_json(const Json& json, MadeUpLine& line) {
+  const Fields fields(json, "something made up");
+  fields("file", line.file)("line", line.line)("kind", line.kind)("operation", line.operation)("count", line.count)(
+      "bytes", line.bytes)("text", line.text);
+}
+
+void to_json(Json& json, const MadeUpLine& line) {
+  json = Json::object();
+  json["file"] = line.file;
+  json["line"] = line.line;
+  json["kind"] = line.kind;
+  json["operation"] = line.operation;
+  json["count"] = line.count;
+  json["bytes"] = line.bytes;
+  json["text"] = line.text;
+}
+
+void from_json(const Json& json, DryRun& dry) {
+  const Fields fields(json, "a dry run");
+  fields("keep", dry.keep)("shapes", dry.shapes)("made_up", dry.made_up);
+}
+
+void to_json(Json& json, const DryRun& dry) {
+  json = Json::object();
+  json["keep"] = dry.keep;
+  json["shapes"] = dry.shapes;
+  json["made_up"] = list(dry.made_up);
+}
+
 void from_json(const Json& json, Program& program) {
   const Fields fields(json, "a program");
   fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
@@ -170,7 +199,7 @@ void from_json(const Json& json, Report& report) {
   report.version = kReportVersion;  // what is written again is written as of today
   fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("models", report.models)(
       "program", report.program)("notes", report.notes)("ignored", report.ignored)("not_run", report.not_run)(
-      "baseline", report.baseline);
+      "baseline", report.baseline)("dry", report.dry);
 
   const auto memory = json.find("memory");
   if (memory == json.end() || memory->is_null()) return;
@@ -203,6 +232,7 @@ void to_json(Json& json, const Report& report) {
   json["ignored"] = list(report.ignored);
   json["not_run"] = list(report.not_run);
   json["baseline"] = fields::or_null(report.baseline);
+  json["dry"] = fields::or_null(report.dry);
 }
 
 namespace {

@@ -125,6 +125,41 @@ std::string waiting_call(std::string_view kind) {
   return kind.starts_with("aten::") && !name.empty() ? name + "()" : name;
 }
 
+std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_view directory) {
+  constexpr std::size_t kShown = 5;
+  std::vector<MadeUpGroup> groups;
+  for (const std::string_view kind : {"memory", "value", "shape", "draw", "computed"}) {
+    std::vector<const engine::MadeUpLine*> rows;
+    std::int64_t most = 0;
+    for (const engine::MadeUpLine& each : dry.made_up) {
+      if (each.kind != kind) continue;
+      rows.push_back(&each);
+      most = std::max(most, each.bytes);
+    }
+    if (rows.empty()) continue;
+    const std::string lines = counted(static_cast<std::int64_t>(rows.size()), "line");
+    std::string words = "values made up at " + lines;
+    if (kind == "memory") words = "out of memory at " + lines + ", by " + bytes_text(most) + " at most; it went on";
+    if (kind == "shape") words = "shapes that hang on values, taken as " + clean(dry.shapes) + ", at " + lines;
+    if (kind == "draw") {
+      words = "random numbers not drawn at " + lines + ", so that later ones are not those of a run with values";
+    }
+    if (kind == "computed") words = "computed on made-up values, because there is no rule for the shape, at " + lines;
+    std::string places;
+    for (std::size_t i = 0; i < std::min(kShown, rows.size()); ++i) {
+      const engine::MadeUpLine& row = *rows[i];
+      places += places.empty() ? "" : ", ";
+      places += row.line > 0 ? place(row.file, row.line, directory) : "in backward";
+      if (kind == "value")
+        places += " (" + (row.operation == "aten::copy_" ? "a copy" : waiting_call(row.operation)) + ")";
+      if (kind == "shape" || kind == "computed") places += " (" + operator_name(row.operation) + ")";
+    }
+    if (rows.size() > kShown) places += ", …";
+    groups.push_back({std::move(words), std::move(places)});
+  }
+  return groups;
+}
+
 std::string change_words(const engine::Change& change) {
   const std::string what = change.kind == "synchronization" ? waiting_call(change.what) : clean(change.what);
   return clean(change.kind) + " " + what;

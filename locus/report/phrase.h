@@ -46,6 +46,12 @@ std::string waiting_call(std::string_view kind);
 /// What has grown since the baseline: "synchronization .item()", "transfer cpu → cuda:0", "memory cuda:0".
 std::string change_words(const engine::Change& change);
 
+/// One kind of what a dry run made up: "values made up at 3 lines", and where, the first ones.
+struct MadeUpGroup {
+  std::string words, places;
+};
+std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_view directory);
+
 /// "float32[10, 3]"; long shapes are shortened in the middle.
 std::string type_text(std::string_view dtype, const std::vector<std::int64_t>& shape);
 

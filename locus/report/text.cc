@@ -113,6 +113,16 @@ std::string ledger(const Report& report, const TextOptions& options) {
   return out;
 }
 
+/// What was made up in a dry run, so that nobody takes it for real; always shown.
+std::string made_up(const Report& report, const TextOptions& options) {
+  if (!report.dry) return {};
+  std::string out;
+  for (const MadeUpGroup& group : made_up_groups(*report.dry, options.directory)) {
+    out += hanging("dry run: ", group.words + (group.places.empty() ? "" : ": " + group.places), options, Tone::kBold);
+  }
+  return out;
+}
+
 /// What "nothing found" does not speak of: code with tensors that never ran.
 std::string not_run(const Report& report, const TextOptions& options) {
   if (report.not_run.empty()) return {};
@@ -188,7 +198,7 @@ std::string render_text(const Report& report, const TextOptions& asked) {
   std::string out = render_findings(report, options);
   if (options.ledger) out += ledger(report, options);
   if (options.quiet) return out;
-  out += baseline(report, options) + not_run(report, options);
+  out += made_up(report, options) + baseline(report, options) + not_run(report, options);
   for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
   return out + render_summary(report, options) + what_next(report, options);
 }

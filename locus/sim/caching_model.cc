@@ -91,7 +91,7 @@ struct CachingModel::State {
   }
 
   Block* take_free(std::size_t size, std::int64_t stream);
-  Block* new_segment(std::size_t bytes, std::int64_t stream, bool is_small);
+  Block* new_segment(std::size_t bytes, std::int64_t stream, bool is_small, bool beyond = false);
   void release_segment(Block* block);
   void release_free_segments();
   Block* hand_out(Block* block, std::size_t size, std::size_t requested);
@@ -123,10 +123,11 @@ CachingModel::Block* CachingModel::State::take_free(std::size_t size, std::int64
 }
 
 /// Asks the card for memory; nullptr when it has none, or not for this process.
-CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::int64_t stream, bool is_small) {
+CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::int64_t stream, bool is_small,
+                                                      bool beyond) {
   const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
-  if (limited && held + bytes > limit) return nullptr;
-  if (bytes > capacity || held > capacity - bytes) return nullptr;
+  if (!beyond && limited && held + bytes > limit) return nullptr;
+  if (!beyond && (bytes > capacity || held > capacity - bytes)) return nullptr;
   auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, stream, nullptr};
   segment->first =
       new (blocks.take()) Block{bytes, 0, segment->address, stream, segment, nullptr, nullptr, is_small, false};
@@ -250,13 +251,22 @@ CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stre
     const auto reserved = static_cast<std::size_t>(s.stats.reserved_bytes.all.current);
     *why = {asked,
             s.capacity,
-            s.capacity - reserved,
+            s.capacity - std::min(s.capacity, reserved),
             static_cast<std::size_t>(s.stats.allocated_bytes.all.current),
             reserved,
             s.limited ? s.limit : 0,
             s.device};
   }
   return nullptr;
+}
+
+CachingModel::Block* CachingModel::allocate_beyond(std::size_t bytes, std::int64_t stream) {
+  State& s = *state_;
+  const std::lock_guard guard(s.mutex);
+  const std::size_t size = rounded_size(bytes);
+  Block* block = s.take_free(size, stream);
+  if (block == nullptr) block = s.new_segment(segment_size(size), stream, size <= kSmallSize, /*beyond=*/true);
+  return s.hand_out(block, size, bytes);
 }
 
 void CachingModel::free(Block* block) noexcept {
@@ -344,7 +354,9 @@ std::int64_t CachingModel::allocated() const noexcept { return state_->allocated
 std::int64_t CachingModel::peak_allocated() const noexcept { return state_->peak.load(std::memory_order_relaxed); }
 std::int64_t CachingModel::reserved() const noexcept { return state_->reserved.load(std::memory_order_relaxed); }
 std::size_t CachingModel::capacity() const noexcept { return state_->capacity; }
-std::size_t CachingModel::free_bytes() const noexcept { return capacity() - static_cast<std::size_t>(reserved()); }
+std::size_t CachingModel::free_bytes() const noexcept {
+  return capacity() - std::min(capacity(), static_cast<std::size_t>(reserved()));
+}
 
 std::vector<CachingModel::SnapshotSegment> CachingModel::snapshot() const {
   const std::lock_guard guard(state_->mutex);

@@ -58,6 +58,8 @@ class CachingModel {
   /// Accounts for an allocation on `stream`. On failure returns nullptr and fills `why`
   /// (after retrying with the cache emptied, as PyTorch does).
   Block* allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why);
+  /// The same past the capacity, for runs that are to tell the peak of a program that does not fit.
+  Block* allocate_beyond(std::size_t bytes, std::int64_t stream);
   void free(Block* block) noexcept;
   /// The rounded size that memory_allocated() counts for this block.
   static std::size_t rounded_size(std::size_t bytes);

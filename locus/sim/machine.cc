@@ -24,6 +24,7 @@ constexpr std::size_t kLeastSlice = std::size_t{128} << 20;
 /// the model must always be the first to say no.
 std::size_t slice_bytes(const MachineOptions& options) {
   if (options.devices == 0) return 0;
+  if (options.beyond_capacity) return kMaxArena / static_cast<std::size_t>(options.devices);
   return std::min(4 * options.memory_bytes + 8 * kGiB, kMaxArena / static_cast<std::size_t>(options.devices));
 }
 

@@ -39,6 +39,7 @@ struct MachineOptions {
   std::size_t memory_bytes = std::size_t{80} << 30;  ///< capacity of each device
   HostBudget host = {};                              ///< what all of them may fill of this machine's memory
   const Card* card = &default_card();                ///< what each of them is
+  bool beyond_capacity = false;                      ///< more may be handed out than a device has, see dry runs
 };
 
 /// "80GiB", "24 GB", "512MiB", "1.5g", "1000000": bytes; nullopt for anything else (also 0, negative, too large).

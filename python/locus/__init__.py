@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from locus import errors
+    from locus.api.dry import is_known, known
     from locus.api.guarding import explain, guard
     from locus.api.ledgers import ledger, no_syncs, no_transfers
     from locus.api.looking import history, where
@@ -32,6 +33,8 @@ __all__ = [
     "explain",
     "guard",
     "history",
+    "is_known",
+    "known",
     "last_placement",
     "ledger",
     "no_syncs",
@@ -47,6 +50,8 @@ _LAZY = {
     "explain": "locus.api.guarding",
     "guard": "locus.api.guarding",
     "simulate": "locus.api.simulating",
+    "is_known": "locus.api.dry",
+    "known": "locus.api.dry",
     "errors": "locus.errors",
     "where": "locus.api.looking",
     "history": "locus.api.looking",

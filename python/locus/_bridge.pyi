@@ -14,6 +14,7 @@ from locus.program.raw_shapes import (
     CodeRow,
     DeviceProperties,
     LedgerRow,
+    MadeUpRow,
     MemoryRow,
     Origin,
     RawCase,
@@ -29,6 +30,18 @@ _Reporter = Callable[[RawCase, FrameType | None, int], tuple[bool, str, Callable
 
 torch_version: str
 
+# Dry runs: locus/bridge/dry/python.cc
+class DrySettings:
+    def __init__(self, keep: int, shapes: str, strict_memory: bool) -> None: ...
+
+def is_dry() -> bool: ...
+def is_known(tensor: torch.Tensor, /) -> bool: ...
+def pause_dry(pause: bool, /) -> None: ...
+def set_known(tensor: torch.Tensor, value: float, /) -> None: ...
+def dry_read(tensor: torch.Tensor, /) -> None: ...
+def dry_rows() -> list[MadeUpRow]: ...
+def dry_answer(place: str, value: float, /) -> None: ...
+
 # Simulated devices: locus/bridge/python.cc
 def simulate(
     devices: int,
@@ -37,6 +50,7 @@ def simulate(
     watch_host: bool = True,
     host_bytes: int | None = None,
     card: str = "",
+    dry: DrySettings | None = None,
 ) -> None: ...
 def clear_blas_workspaces() -> None: ...
 def devices() -> int: ...
@@ -172,12 +186,7 @@ class Report:
 
     @staticmethod
     def read(data: str | bytes, /) -> Report: ...
-    def render(
-        self,
-        form: str,
-        options: TextOptions = ...,
-        root: str = "",
-    ) -> bytes: ...
+    def render(self, form: str, options: TextOptions = ..., root: str = "") -> bytes: ...
     def ignore(
         self,
         file: str,
@@ -273,6 +282,7 @@ class Bridge(ModuleType):
     """The module itself, as something to hand around: a type checker knows no type of one module alone."""
 
     torch_version: str
+    DrySettings = DrySettings
     Meeting = Meeting
     News = News
     PolicyCall = PolicyCall
@@ -302,6 +312,9 @@ class Bridge(ModuleType):
     define_process_group = staticmethod(define_process_group)
     device_used = staticmethod(device_used)
     devices = staticmethod(devices)
+    dry_answer = staticmethod(dry_answer)
+    dry_read = staticmethod(dry_read)
+    dry_rows = staticmethod(dry_rows)
     empty_cache = staticmethod(empty_cache)
     end_watching = staticmethod(end_watching)
     exchange_device = staticmethod(exchange_device)
@@ -317,6 +330,8 @@ class Bridge(ModuleType):
     have_met = staticmethod(have_met)
     in_bad_fork = staticmethod(in_bad_fork)
     install_fault_handler = staticmethod(install_fault_handler)
+    is_dry = staticmethod(is_dry)
+    is_known = staticmethod(is_known)
     is_met_at = staticmethod(is_met_at)
     judge_ranks = staticmethod(judge_ranks)
     late_threads = staticmethod(late_threads)
@@ -342,6 +357,7 @@ class Bridge(ModuleType):
     operator_kinds = staticmethod(operator_kinds)
     origin_chain = staticmethod(origin_chain)
     parameters_behind = staticmethod(parameters_behind)
+    pause_dry = staticmethod(pause_dry)
     peak_of = staticmethod(peak_of)
     policy_state = staticmethod(policy_state)
     priority_of = staticmethod(priority_of)
@@ -357,6 +373,7 @@ class Bridge(ModuleType):
     see_thread = staticmethod(see_thread)
     set_copy_follower = staticmethod(set_copy_follower)
     set_device = staticmethod(set_device)
+    set_known = staticmethod(set_known)
     set_library_folders = staticmethod(set_library_folders)
     set_memory_fraction = staticmethod(set_memory_fraction)
     set_policy_state = staticmethod(set_policy_state)

@@ -21,6 +21,11 @@ class HostMemoryError(LocusError, MemoryError):
     """This machine can't hold what the simulated devices should; the message says what is short, and the way out."""
 
 
+class DryLoopError(BaseException):
+    """A dry run seems to wait for a value that it does not have; the message names the line, and the way out. No
+    Exception: a handler of the program would take it for an error of its own."""
+
+
 class LedgerError(LocusError, AssertionError):
     """A program copied or waited where it said that it would not; the message names each line."""
 

@@ -1,7 +1,7 @@
 # ruff: noqa: E501
 """PyTorch's own databases of samples on a simulated device, against the CPU; prints one JSON object.
 
-    python tests/conformance/databases.py [--all] [--only NAME] [--part K/N] [--progress FILE]
+    python tests/conformance/databases.py [--dry] [--all] [--only NAME] [--part K/N] [--progress FILE]
 
 Operators (op_db), modules (module_db), optimizers (optim_db): values bit for bit, dtype, shape, strides, device,
 what memory a result shares, how often operands were written; forward and gradient, in-place and `out=` calls. Without
@@ -27,9 +27,14 @@ torch = prepare()
 
 import locus
 
-locus.simulate(devices=1, rng="cpu")  # one stream of random numbers, so that drawing operators can be compared too
+DRY = "--dry" in sys.argv
+"""Compares the geometry of results without values with that of results with values."""
+locus.simulate(
+    devices=1, rng="cpu", dry=DRY, dry_keep=0
+)  # one stream of random numbers, so that drawing operators can be compared too
 
 import differences
+import dry_comparing
 from comparing import Different, SameCalls, compare, fresh, shared_with, tensors_in, to_device
 from torch.utils._pytree import tree_map
 
@@ -62,7 +67,8 @@ class Tally:
         except Exception as error:
             fate, detail = "failed", f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         if fate == "failed":
-            reason = differences.reason_for(name, variant, how, detail[:300])
+            reasons = dry_comparing if DRY else differences
+            reason = reasons.reason_for(name, variant, how, detail[:300])
             if reason is not None:
                 self.listed_seen.add(reason)
                 fate = "listed"
@@ -122,6 +128,8 @@ def attempt(call):
 
 def check_call(function, sample):
     """One call with operands on the device, and the same on the CPU; sample is a tree of CPU tensors."""
+    if DRY:
+        return dry_comparing.check_call(function, sample)
     here, there = fresh(sample), to_device(sample)
     before = [versions(here), versions(there)]
     expected, refusal = attempt(lambda: function(*here))
@@ -325,6 +333,7 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--progress", metavar="FILE")
+    parser.add_argument("--dry", action="store_true", help="compare geometry without and with values, on the device")
     parser.add_argument("--verbose", action="store_true")
     global options
     options = parser.parse_args()

@@ -51,6 +51,34 @@ def test_first_samples(record_property):
     judge(run(), record_property, ", the first of each")
 
 
+def judge_dry(results, record_property, which):
+    for database, result in results.items():
+        if not result.get("samples"):
+            continue
+        failures, samples = result["failures"], result["samples"]
+        equal = sum(result.get(fate, 0) for fate in ("equal", "refused by both"))
+        figures.record(
+            record_property,
+            f"dry {database}{which}",
+            f"{samples:,} samples",
+            f"{equal:,} equal",
+            f"{result.get('listed', 0):,} listed",
+            f"{len(failures)} failed",
+            keep=False,
+        )
+        assert not failures, f"{database}: " + "\n".join(" ".join(map(str, failure)) for failure in failures[:30])
+
+
+def test_dry_results_have_the_geometry_of_those_with_values(record_property):
+    judge_dry(run("--dry", "--part", "0/8"), record_property, ", some of the first of each")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(1, 8))
+def test_dry_results_have_the_geometry_of_all_with_values(record_property, part):
+    judge_dry(run("--dry", "--part", f"{part}/8", timeout=3600), record_property, f", the first of each, part {part}")
+
+
 @pytest.mark.slow
 def test_all_samples(record_property):
     kept = ROOT / "build" / f"databases-{torch.__version__}.jsonl"

@@ -260,5 +260,22 @@ TEST(CachingModel, ThreadsShareIt) {
   EXPECT_EQ(model.reserved(), 0);
 }
 
+TEST(CachingModel, GoesBeyondItsCapacityWhenTold) {
+  CachingModel model(0, std::size_t{64} << 20);
+  OutOfMemory why;
+  auto* first = model.allocate(std::size_t{60} << 20, 0, &why);
+  ASSERT_NE(first, nullptr);
+  ASSERT_EQ(model.allocate(std::size_t{60} << 20, 0, &why), nullptr);
+  auto* second = model.allocate_beyond(std::size_t{60} << 20, 0);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(model.allocated(), std::int64_t{120} << 20);
+  EXPECT_EQ(model.free_bytes(), 0u);
+  ASSERT_EQ(model.allocate(std::size_t{60} << 20, 0, &why), nullptr);
+  EXPECT_EQ(why.free, 0u);
+  model.free(second);
+  model.free(first);
+  EXPECT_EQ(model.allocated(), 0);
+}
+
 }  // namespace
 }  // namespace locus::sim

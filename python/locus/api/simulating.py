@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from locus.process.simulation import activate, check_options
+from locus.process.simulation import DEFAULT_KEEP, activate, check_dry, check_options
 
 
-def simulate(devices: int = 1, memory: str | int | None = None, rng: str = "device", card: str | None = None) -> None:
+def simulate(
+    devices: int = 1,
+    memory: str | int | None = None,
+    rng: str = "device",
+    card: str | None = None,
+    dry: bool = False,
+    dry_keep: str | int = DEFAULT_KEEP,
+    dry_shapes: str = "half",
+    strict_memory: bool = False,
+) -> None:
     """Gives this process a machine with that many simulated CUDA devices, until it ends.
 
     Works before or after `import torch`, but before the program uses CUDA. Calling it again with the same options
@@ -19,9 +28,15 @@ def simulate(devices: int = 1, memory: str | int | None = None, rng: str = "devi
             from the CPU's, so that a program that seeds and draws there gets the same numbers on either.
         card: which card each device is, such as "h200", "a100-80" or "rtx4090": its name, memory and capability, and
             what libraries take of its memory. Without it, a Hopper card with 80 GiB.
+        dry: tensors have shapes, places and histories, and only small ones have values: programs of any size run in
+            seconds. What reaches the host without a value is made up; locus.is_known() tells.
+        dry_keep: the size up to which a dry run computes tensors for real, such as "64KiB"; 0: none.
+        dry_shapes: how many elements an unknown mask selects: "half", "most" or "least".
+        strict_memory: a dry run that is out of memory raises, as on a card, instead of going on.
 
     Raises:
         locus.errors.UsageError: an option is not valid, or the process already has another machine.
         locus.errors.SetupError: Locus does not work with the PyTorch that is installed.
     """
-    activate(check_options(devices, memory, rng, card))
+    settings = check_dry(dry_keep, dry_shapes, strict_memory) if dry else None
+    activate(check_options(devices, memory, rng, card, settings))

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from locus._bridge import Report
     from locus.fixing.verifying import Outcome
 
+DRY_STEPS = 2
+"""After so many optimizer steps a dry check has seen what repeats itself."""
+
 _USAGE_ERROR = 2  # what argparse ends a program with that was given an option it has not
 
 EXIT_CODES = (
@@ -49,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     run.configure(parser)
     parser.usage = (
-        "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--steps N] "
+        "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[-q | -v] [--statistics] [--explain] [--ledger] "
         "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
@@ -132,6 +135,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     reports.style_of(arguments)  # what can't be meant is said before the program runs
+    if limit is None and options.dry is not None:
+        limit = DRY_STEPS
     max_runs = reruns.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
@@ -140,6 +145,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     book = notebooks.opened(target.name) if target.kind == "notebook" else None
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
+    if options.dry is not None and arguments.steps is None:
+        session.note_of_limit = f"a dry check ends after {DRY_STEPS} optimizer steps; --steps N takes another number"
     session.allow_empty = arguments.allow_empty
     session.folder = scratch.make()
 

@@ -21,7 +21,7 @@ CARD_HELP = f"the card to simulate: {', '.join(key for key in CARDS if key != DE
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     parser.usage = (
-        "locus run [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] "
+        "locus run [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     parser.add_argument("--devices", metavar="N", help="how many CUDA devices, 0 to 64 (default: 1)")
@@ -32,6 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--card", metavar="NAME", help=CARD_HELP)
     parser.add_argument("--rng", metavar="device|cpu", help="random numbers: each device its own, or all the CPU's")
+    parser.add_argument("--dry", action="store_true", help="shapes and places only: no values for large tensors")
+    parser.add_argument("--dry-keep", metavar="SIZE", help="dry: compute tensors up to this size (default: 64KiB)")
+    parser.add_argument("--dry-shapes", metavar="half|most|least", help="dry: how much an unknown mask selects")
+    parser.add_argument("--strict-memory", action="store_true", help="dry: raise when a device is out of memory")
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
     )
@@ -88,7 +92,25 @@ def machine(
         devices = project.devices
     card = arguments.card or project.card
     memory = arguments.memory or (None if arguments.card else project.memory)
-    return simulation.check_options(devices, memory, arguments.rng or project.rng or "device", card)
+    return simulation.check_options(devices, memory, arguments.rng or project.rng or "device", card, dry(arguments, project))
+
+
+def dry(arguments: argparse.Namespace, project: settings.Settings) -> simulation.DryOptions | None:
+    """How the options want a dry run; None where they want none."""
+    if not arguments.dry:
+        for name in ("dry_keep", "dry_shapes", "strict_memory"):
+            if getattr(arguments, name):
+                raise UsageError(f"--{name.replace('_', '-')} needs --dry.")
+        return None
+    try:
+        return simulation.check_dry(
+            arguments.dry_keep or simulation.DEFAULT_KEEP,
+            arguments.dry_shapes or "half",
+            arguments.strict_memory,
+            project.dry_answers,
+        )
+    except UsageError as error:
+        raise UsageError(f"--{error}") from None
 
 
 def target(arguments: argparse.Namespace) -> runner.Target:

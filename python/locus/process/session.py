@@ -55,6 +55,8 @@ class Session:
         """Why the check did not see all that it should have; empty: nothing is known of that."""
         self.allow_empty = False
         """Whether a program without a single operator is as it should be."""
+        self.note_of_limit = ""
+        """What is said where the program was ended after so many steps."""
         self.folder = ""
         """Where the processes that the program starts leave their reports."""
         self.is_child = False
@@ -195,6 +197,7 @@ class Session:
                 },
                 "notes": [
                     *self._late_threads(),
+                    *([self.note_of_limit] if self.note_of_limit and self._reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
                 "not_run": self.coverage.not_run() if finished else [],
@@ -231,9 +234,12 @@ class Session:
         """The whole report as JSON, the contract."""
         return self.report(end, finished).render("json")
 
+    def _reached_limit(self) -> bool:
+        return self.limit is not None and self.bridge.steps() >= self.limit
+
     def _count_towards_limit(self, *_: object) -> None:
         # The hook that counts was registered first, so this one sees the step that has just been made.
-        if self.bridge.steps() >= (self.limit or 0):
+        if self._reached_limit():
             raise StopAfterSteps
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ALL = "ALL"
 """Stands for every code."""
 
-_KEYS = ("devices", "memory", "card", "rng", "ignore", "per-file-ignores")
+_KEYS = ("devices", "memory", "card", "rng", "ignore", "per-file-ignores", "dry-answers")
 
 
 class Settings(NamedTuple):
@@ -36,6 +37,8 @@ class Settings(NamedTuple):
     per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """(pattern of paths, codes that are no failure there); what they mean: locus/engine/ignoring.h."""
     card: str | None = None
+    dry_answers: tuple[tuple[str, float], ...] = ()
+    """("solver.py:31", the value that this line reads in a dry run)."""
 
 
 def find(folder: str | pathlib.Path = ".") -> Settings:
@@ -108,7 +111,13 @@ def _check(file: str, table: dict[str, object]) -> Settings:
         (pattern, _codes(codes, functools.partial(refuse, f'per-file-ignores."{pattern}"')))
         for pattern, codes in per_file.items()
     )
-    return Settings(file, devices, memory, rng, ignore, rules, card)
+    answers = table.get("dry-answers", {})
+    if not isinstance(answers, dict) or not all(
+        isinstance(value, (int, float)) and re.fullmatch(r".+:[1-9]\d*", place) for place, value in answers.items()
+    ):
+        refuse("dry-answers", 'is not a table of lines and values, such as "solver.py:31" = 0.0.')
+    given = tuple((place, float(value)) for place, value in answers.items())
+    return Settings(file, devices, memory, rng, ignore, rules, card, given)
 
 
 def _codes(value: object, refuse: Callable[[str], NoReturn]) -> tuple[str, ...]:

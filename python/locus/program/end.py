@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
+from locus.errors import DryLoopError
+
+_CANT_GO_ON = 2  # what Locus ends with where it can't do what it was asked for
 _SIGNALS = 128  # exit codes of programs that a signal ended begin here, as a shell reports them
 
 
@@ -32,4 +35,4 @@ class End(NamedTuple):
             return cls.by_signal(signal.SIGINT)
         kind = type(error)
         module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-        return cls(1, module + kind.__qualname__)
+        return cls(_CANT_GO_ON if isinstance(error, DryLoopError) else 1, module + kind.__qualname__)

@@ -88,6 +88,17 @@ class LedgerRow(_LedgerRow, _LedgerRowMore):
     """Copies or waits at one line."""
 
 
+class MadeUpRow(TypedDict):
+    """Something that a dry run made up at one line."""
+
+    file: str
+    line: int
+    kind: str
+    operation: str
+    count: int
+    bytes: int
+
+
 class MemoryRow(TypedDict):
     """Memory that one line holds."""
 

@@ -319,9 +319,9 @@ def _machine(options: argparse.Namespace, project: settings.Settings) -> simulat
         )
     memory = options.locus_memory or project.memory
     try:
-        return simulation.check_options(
-            int(devices), memory, options.locus_rng or project.rng or "device", project.card
-        )
+        dry = simulation.check_dry(answers=project.dry_answers) if options.locus_dry else None
+        rng = options.locus_rng or project.rng or "device"
+        return simulation.check_options(int(devices), memory, rng, project.card, dry)
     except UsageError as error:
         raise pytest.UsageError(f"--locus-{error}") from None
 

@@ -27,6 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--locus", action="store_true", default=False, help="run the tests on simulated CUDA devices and check them"
     )
+    group.addoption(
+        "--locus-dry", action="store_true", default=False, help="shapes and places only: no values for large tensors"
+    )
     for name, (metavar, words) in _OPTIONS.items():
         group.addoption(name, metavar=metavar, default=None, help=words)
 
@@ -53,6 +56,8 @@ def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
     if config.pluginmanager.has_plugin("locus-checks"):
         return
     if not options.locus:
+        if options.locus_dry:
+            raise pytest.UsageError("--locus-dry needs --locus.")
         for name in _OPTIONS:
             if getattr(options, name[2:].replace("-", "_")) is not None:
                 raise pytest.UsageError(f"{name} needs --locus.")

@@ -23,7 +23,7 @@ def install(bridge: Bridge, shared_rng: bool) -> None:
     """
     import torch
 
-    from locus.surface import around, collectives, generators, legacy, native, streams
+    from locus.surface import around, collectives, dry, generators, legacy, native, streams
 
     is_cuda_build = hasattr(torch._C, "_cuda_init")  # asked before the answer changes
     native.install(bridge)
@@ -35,6 +35,8 @@ def install(bridge: Bridge, shared_rng: bool) -> None:
     collectives.install(bridge)
     if shared_rng:
         native.share_seeds()
+    if bridge.is_dry():
+        dry.install(bridge)
 
 
 def hide_cuda() -> None:

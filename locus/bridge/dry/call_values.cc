@@ -1,0 +1,177 @@
+// Operators whose results have as many elements as the values say: a stated choice, counted by line.
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/count_nonzero.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "locus/bridge/check.h"
+#include "locus/bridge/dry/call.h"
+#include "locus/bridge/dry/kinds.h"
+
+namespace locus::bridge::dry {
+
+using at::Tensor;
+using c10::IValue;
+using engine::MadeUpKind;
+using Source = TensorGeometry::Source;
+
+namespace {
+
+bool is_mask(const Tensor& t) { return t.scalar_type() == at::kBool || t.scalar_type() == at::kByte; }
+
+/// How many elements a mask selects: as many as its values say, where they are known.
+std::int64_t selected(const Tensor& mask, std::int64_t possible) {
+  switch (knowledge_of(mask)) {
+    case Knowledge::kZeros:
+      return 0;
+    case Knowledge::kOnes:
+      return possible;
+    case Knowledge::kUnknown:
+      note(MadeUpKind::kShape);
+      return made_up_count(possible);
+    case Knowledge::kKnown:
+      break;
+  }
+  c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                           c10::DispatchKeySet(kCheckKey));
+  const Tensor host = is_simulated(mask) ? host_alias(mask) : mask;
+  const auto count = at::count_nonzero(host).item<std::int64_t>();
+  return mask.numel() == 0 || possible == mask.numel() ? count : count * (possible / mask.numel());
+}
+
+TensorGeometry fresh(int index, c10::IntArrayRef sizes, at::ScalarType type) {
+  TensorGeometry made;
+  made.source = Source::kNew;
+  made.index = index;
+  made.type = type;
+  made.sizes.append(sizes.begin(), sizes.end());
+  made.strides.resize(sizes.size());
+  std::int64_t step = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    made.strides[i] = step;
+    step *= std::max<std::int64_t>(sizes[i], 1);
+  }
+  return made;
+}
+
+}  // namespace
+
+void Call::give(std::initializer_list<TensorGeometry> results) {
+  Geometry geometry;
+  for (const TensorGeometry& each : results) {
+    geometry.storages.push_back(
+        at::detail::computeStorageNbytes(each.sizes, each.strides, c10::elementSize(each.type)));
+    geometry.types.push_back(each.type);
+    ReturnGeometry returned;
+    returned.tensors.push_back(each);
+    geometry.returns.push_back(std::move(returned));
+  }
+  materialize(geometry, Knowledge::kUnknown);
+}
+
+Answer Call::answer_by_values() {
+  const Tensor self = argument(0).toTensor();
+  const std::int64_t numel = self.numel();
+  const auto choose = [](std::int64_t possible) {
+    note(MadeUpKind::kShape);
+    return made_up_count(possible);
+  };
+  switch (arguments_.plan.dry) {
+    case Kind::kNonzero: {
+      const std::int64_t count = selected(self, numel);
+      TensorGeometry indices = fresh(0, {count, self.dim()}, at::kLong);
+      give({indices});
+      return Answer::kDone;
+    }
+    case Kind::kMaskedSelect: {
+      const Tensor mask = argument(1).toTensor();
+      std::int64_t possible = 1;
+      for (const std::int64_t size : at::infer_size_dimvector(self.sizes(), mask.sizes())) possible *= size;
+      give({fresh(0, {selected(mask, possible)}, self.scalar_type())});
+      return Answer::kDone;
+    }
+    case Kind::kIndex:
+      return answer_index(/*unknown=*/true);
+    case Kind::kUnique: {
+      const std::int64_t count = choose(numel);
+      const bool inverse = argument(2).toBool() || argument(3).toBool(), counts = argument(3).toBool();
+      give({fresh(0, {count}, self.scalar_type()),
+            inverse ? fresh(1, self.sizes(), at::kLong) : fresh(1, {0}, at::kLong),
+            fresh(2, {counts ? count : 0}, at::kLong)});
+      return Answer::kDone;
+    }
+    case Kind::kUniqueAlong: {
+      const std::int64_t dim = at::maybe_wrap_dim(argument(1).toInt(), self.dim());
+      const std::int64_t possible = self.dim() == 0 ? 1 : self.size(dim), count = choose(possible);
+      auto sizes = self.sizes().vec();
+      if (!sizes.empty()) sizes[static_cast<std::size_t>(dim)] = count;
+      give({fresh(0, sizes, self.scalar_type()), fresh(1, {possible}, at::kLong), fresh(2, {count}, at::kLong)});
+      return Answer::kDone;
+    }
+    case Kind::kUniqueConsecutive: {
+      const bool inverse = argument(1).toBool(), counts = argument(2).toBool();
+      if (!argument(3).isNone()) {
+        const std::int64_t dim = at::maybe_wrap_dim(argument(3).toInt(), self.dim());
+        const std::int64_t count = choose(self.size(dim));
+        auto sizes = self.sizes().vec();
+        sizes[static_cast<std::size_t>(dim)] = count;
+        give(
+            {fresh(0, sizes, self.scalar_type()), fresh(1, {self.size(dim)}, at::kLong), fresh(2, {count}, at::kLong)});
+        return Answer::kDone;
+      }
+      const std::int64_t count = choose(numel);
+      give({fresh(0, {count}, self.scalar_type()),
+            inverse ? fresh(1, self.sizes(), at::kLong) : fresh(1, {0}, at::kLong),
+            fresh(2, {counts ? count : 0}, at::kLong)});
+      return Answer::kDone;
+    }
+    case Kind::kBincount: {
+      const std::int64_t count = std::max(argument(2).toInt(), choose(numel));
+      const bool weighted = argument(1).isTensor() && argument(1).toTensor().defined();
+      const auto type = !weighted                                            ? at::kLong
+                        : argument(1).toTensor().scalar_type() == at::kFloat ? at::kFloat
+                                                                             : at::kDouble;
+      give({fresh(0, {count}, type)});
+      return Answer::kDone;
+    }
+    case Kind::kRepeatInterleave: {
+      const std::int64_t count =
+          argument(1).isInt() ? argument(1).toInt() : std::max<std::int64_t>(choose(2 * numel), numel);
+      give({fresh(0, {count}, self.scalar_type())});
+      return Answer::kDone;
+    }
+    case Kind::kSuppression:
+      give({fresh(0, {choose(self.size(0))}, at::kLong)});
+      return Answer::kDone;
+    default:
+      return compute_unknown();
+  }
+}
+
+/// Indexing: masks become as many indices as they select, and the shape rule does the rest.
+Answer Call::answer_index(bool unknown) {
+  const auto given = argument(1).toOptionalTensorList();
+  bool masked = false;
+  for (const std::optional<Tensor>& each : given)
+    masked = masked || (each.has_value() && each->defined() && is_mask(*each));
+  has_mask_ = masked;
+  if (!masked) return answer_by_shape(unknown);
+  if (!unknown) return Answer::kCompute;
+  c10::List<std::optional<Tensor>> indices;
+  for (const std::optional<Tensor>& each : given) {
+    if (!each.has_value() || !each->defined() || !is_mask(*each)) {
+      indices.push_back(each);
+      continue;
+    }
+    const std::int64_t count = selected(*each, each->numel());
+    for (std::int64_t dim = 0; dim < each->dim(); ++dim) {
+      indices.push_back(std::optional<Tensor>(at::detail::empty_strided_meta({count}, {1}, at::kLong)));
+    }
+  }
+  torch::jit::Stack stack{argument(0), IValue(std::move(indices))};
+  const auto geometry = geometry_by(arguments_.op, std::move(stack));
+  if (geometry == nullptr) return compute_unknown();
+  materialize(*geometry, Knowledge::kUnknown);
+  return Answer::kDone;
+}
+
+}  // namespace locus::bridge::dry

@@ -1,0 +1,303 @@
+"""Dry runs: programs without values have the findings, shapes and memory of runs with values, and say what they made
+up. Each program runs in a process of its own, by the commands that people use."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAMS = ROOT / "tests" / "programs"
+DEADLINE = 600
+
+
+def locus(tmp_path, command, *arguments, source=None, status=None):
+    """Runs a command of Locus; (stdout, stderr)."""
+    if source is not None:
+        (tmp_path / "program.py").write_text(textwrap.dedent(source))
+    done = subprocess.run(
+        [sys.executable, "-m", "locus", command, *arguments, *(["program.py"] if source is not None else [])],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=DEADLINE,
+        check=False,
+    )
+    if status is not None:
+        assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def report(tmp_path, *options, source=None, path=None):
+    words = [str(path)] if path is not None else []
+    locus(tmp_path, "check", *options, "--format", "json", "-o", "report.json", *words, source=source)
+    return json.loads((tmp_path / "report.json").read_text())
+
+
+def keys(found):
+    return sorted(
+        (f["code"], f["cause"]["line"], f["use"]["line"] if "use" in f else 0, f["culprit"]["name"])
+        for f in found["findings"]
+    )
+
+
+LARGE = """
+    import resource, torch
+    from torch import nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = nn.Linear(8192, 28672), nn.Linear(28672, 8192)
+            self.table = torch.zeros(8192)
+        def forward(self, x):
+            return self.down(torch.relu(self.up(x))) + self.table
+    net = Net().cuda()
+    optimizer = torch.optim.AdamW(net.parameters())
+    for step in range(5):
+        x = torch.randn(512, 8192, device="cuda")
+        loss = (net(x) - x).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        print(step, loss.item())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_500_000
+"""
+
+
+def test_large_model_needs_neither_bytes_nor_arithmetic(tmp_path):
+    found = report(tmp_path, "--dry", source=LARGE)
+    assert [f["code"] for f in found["findings"]] == ["LOC003"]
+    assert found["findings"][0]["cause"]["line"] == 8
+    assert found["program"]["steps"] == 2, "a dry check ends after two steps"
+    assert found["dry"]["keep"] == 64 << 10 and found["dry"]["shapes"] == "half"
+    kinds = {row["kind"] for row in found["dry"]["made_up"]}
+    assert kinds == {"value", "draw"}
+    # Parameters, gradients, two moments, in single precision.
+    assert found["memory"]["cuda:0"]["peak"] > 4 * 4 * 2 * 8192 * 28672
+    _, said = locus(tmp_path, "check", "--dry", "program.py", status=1)
+    assert "dry run: values made up at 1 line: program.py:17 (.item())" in said
+    assert "a dry check ends after 2 optimizer steps" in said
+
+
+def test_more_than_the_card_has_is_noted_and_goes_on(tmp_path):
+    source = """
+        import torch
+        kept = [torch.empty(1 << 28, device="cuda") for _ in range(5)]
+        print(torch.cuda.memory_allocated() >> 30)
+    """
+    out, said = locus(tmp_path, "check", "--dry", "--memory", "3GiB", source=source, status=0)
+    assert out.strip() == "5"
+    assert "dry run: out of memory at 1 line, by 2.0 GiB at most; it went on: program.py:3" in said
+    _, said = locus(tmp_path, "run", "--dry", "--strict-memory", "--memory", "3GiB", source=source, status=1)
+    assert "CUDA out of memory" in said
+
+
+def test_known_values_stay_known(tmp_path):
+    out, _ = locus(
+        tmp_path,
+        "run",
+        "--dry",
+        source="""
+        import torch, locus
+        lengths = torch.tensor([3, 1, 2], device="cuda")
+        assert locus.is_known(lengths) and lengths.sum().item() == 6
+        assert lengths.cumsum(0).tolist() == [3, 4, 6]
+        assert torch.arange(5, device="cuda")[torch.arange(5, device="cuda") > 2].tolist() == [3, 4]
+        large = torch.randn(1000, 1000, device="cuda")
+        assert not locus.is_known(large) and not locus.is_known(large.sum())
+        # What overwrites all of it is known again.
+        total = large.sum()
+        total.zero_()
+        assert locus.is_known(total) and total.item() == 0
+        # In a healthy run all is finite.
+        assert torch.isfinite(large).all().item() and not torch.isnan(large).any().item()
+        assert not torch.isinf(large.sum()).item()
+        # A program may say what it knows.
+        assert locus.known(large.mean(), 0.25).item() == 0.25
+        # Host data is host data.
+        data = torch.tensor(list(range(200_000)))
+        assert locus.is_known(data) and data[199_999].item() == 199_999
+        assert data.float().to("cuda").shape == (200_000,)
+        assert torch.ones(3).sum().item() == 3 and torch.randperm(50_000).sum().item() == 50_000 * 49_999 // 2
+        print("done")
+    """,
+        status=0,
+    )
+    assert out.strip() == "done"
+
+
+def test_unknown_values_are_made_up_and_listed(tmp_path):
+    found = report(
+        tmp_path,
+        "--dry",
+        source="""
+        import torch
+        x = torch.randn(300, 300, device="cuda")
+        a = x.mean().item()
+        assert a == x.mean().item() and a == a and abs(a) < 1e6
+        b = x[0, :3].tolist()
+        c = x[:2, :2].cpu().numpy()
+        if x.sum() > 0: pass
+        text = f"{x.mean():.3f} {x}"
+        rows = x[x[:, 0] > 0]
+        where = torch.nonzero(x > 0)
+        print(len(b), c.shape, rows.shape, where.shape)
+    """,
+    )
+    lines = {(row["kind"], row["line"]) for row in found["dry"]["made_up"]}
+    assert {("value", 4), ("value", 5), ("value", 6), ("value", 7), ("value", 8), ("value", 9)} <= lines
+    assert {("shape", 10), ("shape", 11)} <= lines
+
+
+@pytest.mark.parametrize(("shapes", "rows"), [("half", 150), ("most", 300), ("least", 1)])
+def test_shapes_that_hang_on_values(tmp_path, shapes, rows):
+    out, _ = locus(
+        tmp_path,
+        "run",
+        "--dry",
+        "--dry-shapes",
+        shapes,
+        source="""
+        import torch
+        x = torch.randn(300, 300, device="cuda")
+        mask = x[:, 0] > 0
+        print(x[mask].shape[0], mask.nonzero().shape[0], torch.masked_select(x[:, 1], mask).shape[0])
+        print(x[:, 0].unique().shape[0])
+    """,
+        status=0,
+    )
+    assert out.split() == [str(rows)] * 4
+
+
+def test_host_models_pass_through(tmp_path):
+    out, _ = locus(
+        tmp_path,
+        "run",
+        "--dry",
+        source="""
+        import copy, resource, torch
+        from torch import nn
+        model = nn.Sequential(*[nn.Linear(8192, 8192) for _ in range(12)])       # 3.2 GB, on the host
+        ema = copy.deepcopy(model)
+        torch.save(model.state_dict(), "model.pt")
+        other = nn.Sequential(*[nn.Linear(8192, 8192) for _ in range(12)])
+        other.load_state_dict(torch.load("model.pt", weights_only=True))
+        other.to("cuda")(torch.randn(4, 8192, device="cuda"))
+        assert torch.cuda.memory_allocated() > 12 * 4 * 8192 * 8192
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_500_000, resource.getrusage(resource.RUSAGE_SELF)
+        print(sum(p.numel() for p in ema.parameters()))
+    """,
+        status=0,
+    )
+    assert out.strip() == str(12 * (8192 * 8192 + 8192))
+
+
+def test_a_loop_that_waits_for_a_value_is_noticed(tmp_path):
+    source = """
+        import torch
+        x = torch.randn(300, 300, device="cuda")
+        while not (x.norm() < 1e-3):
+            x = x * 0.5
+        print("converged")
+    """
+    _, said = locus(tmp_path, "check", "--dry", source=source, status=2)
+    assert "program.py:4 has read 10000 unknown ones in a row" in said.replace("\n", " ").replace("  ", " ")
+    assert "locus.known" in said and "no placement mistakes" not in said
+    (tmp_path / "pyproject.toml").write_text('[tool.locus.dry-answers]\n"program.py:4" = 1\n')
+    out, _ = locus(tmp_path, "check", "--dry", source=source, status=0)
+    assert out.strip() == "converged"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--dry", "--dry-keep", "lots"), "--dry-keep='lots' is not a size"),
+        (("--dry", "--dry-shapes", "some"), "--dry-shapes='some' is not known"),
+        (("--dry-keep", "1MiB"), "--dry-keep needs --dry"),
+        (("--strict-memory",), "--strict-memory needs --dry"),
+    ],
+)
+def test_bad_input(tmp_path, arguments, words):
+    _, said = locus(tmp_path, "check", *arguments, source="import torch", status=2)
+    assert words in said
+
+
+def test_the_environment_asks_for_it(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch; print(torch.empty(1 << 36, device='cuda:1').shape)"],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+        env={"LOCUS_SIMULATE": "cuda:2,dry", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.strip() == "torch.Size([68719476736])", done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "locus", "run", "-c", "0"],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+        env={"LOCUS_SIMULATE": "cuda:2,wet", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert "'wet' is not known" in done.stderr
+
+
+def training(name):
+    """A program of PROGRAMS/simulate that prints its memory at the end. The garbage collector runs at fixed moments:
+    when it comes by itself depends on how many Python objects there are, which is none of the device's business."""
+    path = PROGRAMS / "simulate" / f"{name}.py"
+    return f"""
+import gc, runpy
+gc.disable()
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+register_optimizer_step_post_hook(lambda *_: gc.collect())
+torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: gc.collect() and None)
+runpy.run_path({str(path)!r}, run_name="__main__")
+gc.collect()
+s = torch.cuda.memory_stats()
+print("MEMORY", *(s[k] for k in ("allocation.all.allocated", "allocated_bytes.all.current", "allocated_bytes.all.peak",
+                                 "reserved_bytes.all.peak")))
+"""
+
+
+def memory(tmp_path, name, *options):
+    out, said = locus(tmp_path, "run", "--devices", "2", *options, source=training(name))
+    found = [line for line in out.splitlines() if line.startswith("MEMORY")]
+    return found[0] if found else said[-400:]
+
+
+EVERYDAY = ["rng", "amp", "gpt"]
+ALL = sorted(path.stem for path in (PROGRAMS / "simulate").glob("*.py"))
+OTHERWISE = {
+    "memory": "asks for more than the card has, which a dry run gives",
+    "jit": "TorchScript specializes by what it sees",
+    "threads": "threads race for memory",
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[] if each in EVERYDAY else pytest.mark.slow) for each in ALL]
+)
+def test_memory_is_that_of_the_run_with_values(tmp_path, name):
+    if name in OTHERWISE:
+        pytest.skip(OTHERWISE[name])
+    assert memory(tmp_path, name, "--dry") == memory(tmp_path, name)
+
+
+SAMPLE = ["class_weights", "rotary_cache"]
+
+
+@pytest.mark.parametrize("keep", ["64KiB", "0"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[] if path.stem in SAMPLE else pytest.mark.slow, id=path.stem)
+        for path in sorted((PROGRAMS / "wrong").glob("*.py"))
+    ],
+)
+def test_findings_are_those_of_the_run_with_values(tmp_path, path, keep):
+    with_values = report(tmp_path, path=path)
+    dry = report(tmp_path, "--dry", "--dry-keep", keep, "--steps", "1000", path=path)
+    if keep == "0" and path.stem in HANG_ON_VALUES:
+        pytest.skip(HANG_ON_VALUES[path.stem])
+    assert keys(dry) == keys(with_values)
+
+
+HANG_ON_VALUES: dict[str, str] = {}
