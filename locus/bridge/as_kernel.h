@@ -45,6 +45,7 @@ class AsKernel {
     if (unknown_) dry::set_knowledge(made, dry::Knowledge::kUnknown);
     return made;
   }
+
  private:
   int device_;
   mutable bool unknown_ = false;  ///< an operand's values are, in a dry run: so are the results'

@@ -28,6 +28,7 @@
 #include "locus/bridge/as_kernel.h"
 #include "locus/bridge/cuda_only.h"
 #include "locus/bridge/dry/call.h"
+#include "locus/bridge/dry/memory.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/scratch.h"
 
@@ -136,8 +137,7 @@ optional<Results> forward_dry(const Attention& attention, int device, const Tens
   Tensor made = output.sizes() == query.sizes() || attention.efficient()
                     ? attention.unknown_like(output.sizes() == query.sizes() ? query : output, device)
                     : dry::new_unknown(output, device);
-  Tensor statistics =
-      dry::new_unknown(log_sum, device, sim::attention_statistics(attention.shape, attention.kernel));
+  Tensor statistics = dry::new_unknown(log_sum, device, sim::attention_statistics(attention.shape, attention.kernel));
   // What is dropped has the place of the card's seed.
   Tensor seed = dropout > 0.0 ? dry::new_unknown({query.size(0), query.size(1), query.size(2), key.size(2)}, at::kBool,
                                                  device, sizeof(int64_t))
@@ -186,7 +186,8 @@ Results backward(const Tensor& grad, const Tensor& query, const Tensor& key, con
     scratch = std::max(scratch, static_cast<std::int64_t>(query.nbytes())) + 2 * rows * 4;
     if (!grad.transpose(1, 2).is_contiguous()) scratch += static_cast<std::int64_t>(grad.nbytes());  // laid out anew
   }
-  if (dry::on() && (dry::is_unknown(grad) || dry::is_unknown(query) || dry::is_unknown(key) || dry::is_unknown(value))) {
+  if (dry::on() &&
+      (dry::is_unknown(grad) || dry::is_unknown(query) || dry::is_unknown(key) || dry::is_unknown(value))) {
     Results results{attention.unknown_like(query, kernel.device()), attention.unknown_like(key, kernel.device()),
                     attention.unknown_like(value, kernel.device()), Tensor()};
     Scratch(kernel.device(), scratch).release();

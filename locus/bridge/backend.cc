@@ -256,13 +256,13 @@ void look_at_visible_devices() {
 
 void install_backend(const sim::MachineOptions& options, bool shared) {
   if (sim::Machine* existing = g_machine.load()) {
-    TORCH_CHECK(
-        existing->options().devices == options.devices && existing->options().memory_bytes == options.memory_bytes &&
-            existing->options().card == options.card,
-        "this process already simulates ", existing->options().devices, " device(s) with ",
-        sim::format_bytes(existing->options().memory_bytes),
-        " each; the machine can't be changed once it is there. Start a new process, or call simulate() with "
-        "the same values.");
+    TORCH_CHECK(existing->options().devices == options.devices &&
+                    existing->options().memory_bytes == options.memory_bytes &&
+                    existing->options().card == options.card,
+                "this process already simulates ", existing->options().devices, " device(s) with ",
+                sim::format_bytes(existing->options().memory_bytes),
+                " each; the machine can't be changed once it is there. Start a new process, or call simulate() with "
+                "the same values.");
     return;
   }
   auto fresh = std::make_unique<sim::Machine>(options);

@@ -249,8 +249,8 @@ Booking book(size_t bytes, int device, void* host) {
 void unbook(const Booking& booking, int device) noexcept {
   auto& memory = machine().memory(device);
   if (booking.counted) {
-    memory_by_line(device).freeing(
-        booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)), memory.allocated());
+    memory_by_line(device).freeing(booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)),
+                                   memory.allocated());
   }
   memory.free(booking.account);
   if (watching()) memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
@@ -321,8 +321,8 @@ c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10:
     return make_device_storage(host, device, bytes);
   }
   // Memory that was not born on the device (a cached constant, a mapped file): one copy brings it there.
-  auto storage =
-      make_device_storage(make_host_storage(host->nbytes(), allocate_chunk(host->nbytes(), device, true)), device, bytes);
+  auto storage = make_device_storage(make_host_storage(host->nbytes(), allocate_chunk(host->nbytes(), device, true)),
+                                     device, bytes);
   std::memcpy(block_of(*storage)->host->mutable_data(), data, host->nbytes());
   return storage;
 }

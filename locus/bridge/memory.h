@@ -39,7 +39,7 @@ struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
   Booking booking;                            ///< what the card's allocator would hold for it
   int device;
-  std::uint8_t knowledge = 0;                 ///< of its values, in a dry run: dry::Knowledge
+  std::uint8_t knowledge = 0;  ///< of its values, in a dry run: dry::Knowledge
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).
@@ -56,7 +56,8 @@ void install_host_allocator();
 /// The same, and registers device_allocator().
 void install_allocators();
 
-/// A device storage of `bytes`, memory included; it counts for `counted` on the card, for its own size at 0. Raises OutOfMemoryError as PyTorch would.
+/// A device storage of `bytes`, memory included; it counts for `counted` on the card, for its own size at 0. Raises
+/// OutOfMemoryError as PyTorch would.
 c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device, size_t counted = 0);
 /// A device storage over a host storage that a kernel has just made (copied first when it is not device memory). It
 /// counts for `bytes` on the card, where the card's kernel would make something else of it; for its own size at 0.

@@ -44,8 +44,8 @@ struct OperatorPlan {
   bool host_only = false;              ///< no card has it
   WideTypes wide_types = WideTypes::kNone;
   sim::MemoryRule memory = sim::MemoryRule::kNone;  ///< what it takes on a card beside its results
-  dry::Kind dry = dry::Kind::kPlain;  ///< what is particular about it in a dry run
-  engine::OperatorRule rule;  ///< which operands may be on which device
+  dry::Kind dry = dry::Kind::kPlain;                ///< what is particular about it in a dry run
+  engine::OperatorRule rule;                        ///< which operands may be on which device
 };
 
 /// The plan of an operator; made at its first call, lock-free afterwards.

@@ -180,8 +180,9 @@ PYBIND11_MODULE(_bridge, m) {
   });
   define_dry(m);
   m.def("simulate", &simulate, py::arg("devices"), py::arg("memory_bytes"), py::arg("shared_rng") = false,
-        py::arg("watch_host") = true, py::arg("host_bytes") = py::none(), py::arg("card") = "", py::arg("dry") = py::none());
-  m.def("clear_blas_workspaces", &clear_blas_workspaces, py::arg("dry") = py::none());
+        py::arg("watch_host") = true, py::arg("host_bytes") = py::none(), py::arg("card") = "",
+        py::arg("dry") = py::none());
+  m.def("clear_blas_workspaces", &clear_blas_workspaces);
   define_host_memory_error();
   m.def("install_fault_handler", &install_fault_handler);
   m.def("devices", [] {

@@ -37,7 +37,8 @@ void clear_blas_workspaces();
 class CardMemory {
  public:
   CardMemory(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t base, int device);
-  /// `make_result(i, bytes)` makes the i-th result a tensor of the device, that counts for `bytes` (0: for its own size).
+  /// `make_result(i, bytes)` makes the i-th result a tensor of the device, that counts for `bytes` (0: for its own
+  /// size).
   template <class MakeResult>
   void play(const torch::jit::Stack& stack, size_t returns, MakeResult&& make_result) {
     const sim::OperatorMemory memory = ask(stack, returns);

@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "locus/engine/json_fields.h"
+#include <nlohmann/json.hpp>
+
 #include "locus/engine/merge.h"
 #include "locus/engine/report.h"
 

@@ -11,8 +11,8 @@ namespace locus::bridge::dry {
 using at::Tensor;
 using Source = TensorGeometry::Source;
 
-std::optional<std::vector<Tensor>> by_rule(const char* name, const char* overload, int device,
-                                           torch::jit::Stack stack, bool only_geometry) {
+std::optional<std::vector<Tensor>> by_rule(const char* name, const char* overload, int device, torch::jit::Stack stack,
+                                           bool only_geometry) {
   if (!on()) return std::nullopt;
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
   const OperatorPlan& plan = plan_of(op);

@@ -61,7 +61,8 @@ class Call {
 };
 
 /// For kernels with a C++ signature: the results of a call by an operator's shape rule, all of them new tensors of
-/// `device` (with `only_geometry`, Meta tensors in their place). None where the call is to be computed: nothing is unknown and nothing large, or there is no rule.
+/// `device` (with `only_geometry`, Meta tensors in their place). None where the call is to be computed: nothing is
+/// unknown and nothing large, or there is no rule.
 std::optional<std::vector<at::Tensor>> by_rule(const char* name, const char* overload, int device,
                                                torch::jit::Stack arguments, bool only_geometry = false);
 

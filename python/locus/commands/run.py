@@ -92,7 +92,9 @@ def machine(
         devices = project.devices
     card = arguments.card or project.card
     memory = arguments.memory or (None if arguments.card else project.memory)
-    return simulation.check_options(devices, memory, arguments.rng or project.rng or "device", card, dry(arguments, project))
+    return simulation.check_options(
+        devices, memory, arguments.rng or project.rng or "device", card, dry(arguments, project)
+    )
 
 
 def dry(arguments: argparse.Namespace, project: settings.Settings) -> simulation.DryOptions | None:
