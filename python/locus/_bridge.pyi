@@ -30,7 +30,6 @@ _Reporter = Callable[[RawCase, FrameType | None, int], tuple[bool, str, Callable
 
 torch_version: str
 
-# Dry runs: locus/bridge/dry/python.cc
 class DrySettings:
     def __init__(self, keep: int, shapes: str, strict_memory: bool) -> None: ...
 
@@ -42,7 +41,7 @@ def dry_read(tensor: torch.Tensor, /) -> None: ...
 def dry_rows() -> list[MadeUpRow]: ...
 def dry_answer(place: str, value: float, /) -> None: ...
 
-# Simulated devices: locus/bridge/python.cc
+# Simulated devices: locus/bridge/python.cc, locus/bridge/dry/python.cc
 def simulate(
     devices: int,
     memory_bytes: int,
