@@ -17,6 +17,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/cuda_only.h"
+#include "locus/bridge/kernels.h"
 #include "locus/bridge/scratch.h"
 
 namespace locus::bridge {
