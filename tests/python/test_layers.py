@@ -205,6 +205,22 @@ def test_a_file_is_read_at_one_sitting():
     assert {file for file, lines in lengths.items() if lines > 400} == LONG
 
 
+RINGS = {"locus.program.expressions._through_callee.offer", "locus.ranks.devices._plan.moved"}
+"""Functions in functions that call themselves. Each forgets what it holds, or holds nothing of the program's frames."""
+
+
+def test_no_function_keeps_a_frame_by_calling_itself():
+    """A function that is defined in another and calls itself is a ring: what it has seen of the program (a frame, and
+    with it every tensor there) lives until the next collection."""
+    found = set()
+    for name, tree in modules().items():
+        for outer in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            for inner in (node for part in outer.body for node in ast.walk(part) if isinstance(node, ast.FunctionDef)):
+                if any(isinstance(each, ast.Name) and each.id == inner.name for each in ast.walk(inner)):
+                    found.add(f"{name}.{outer.name}.{inner.name}")
+    assert found == RINGS
+
+
 def test_hardly_anything_is_any():
     """What a type checker can't see may be anything: a shape of its own, `object` or a type guard says more."""
     found = [line for path in PACKAGE.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]

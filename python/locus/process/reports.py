@@ -127,11 +127,16 @@ def render(report: Report, form: str, style: Style = _PLAIN, on: screen.Screen |
     folder = os.getcwd()
     options = load_bridge().TextOptions()
     options.ledger, options.explain, options.quiet, options.fold = style.ledger, style.explain, style.quiet, style.fold
-    options.next, options.fix, options.directory = style.next, style.fix, folder
+    options.next, options.fix, options.directory = style.next, _valid(style.fix), _valid(folder)
     if on is not None:
         options.color, options.width = on.color, on.width
         options.pages = str(pages.FOLDER) if on.links else ""
     return report.render(form, options, source_root(folder))
+
+
+def _valid(path: str) -> str:
+    """Text for the C++ side, which takes UTF-8 only: a path may have bytes that no encoding knows."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def write(report: Report, outputs: list[Output], style: Style = _PLAIN) -> list[str]:

@@ -143,20 +143,17 @@ def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tu
     2 * a * (1 - b[t]). Each of them is elsewhere than it should be; numbers and 0-dim tensors may be anywhere.
     """
     found: dict[int, tuple[ast.AST, object]] = {}
-
-    def visit(part: ast.AST) -> None:
+    stack: list[ast.AST] = [node] if isinstance(node, ast.BinOp) else []
+    while stack:  # as in stem(): a function that calls itself would keep the frame
+        part = stack.pop()
         if isinstance(part, (ast.BinOp, ast.UnaryOp)):
-            for inner in (part.left, part.right) if isinstance(part, ast.BinOp) else (part.operand,):
-                visit(inner)
-            return
+            stack += [part.right, part.left] if isinstance(part, ast.BinOp) else [part.operand]
+            continue
         while isinstance(part, ast.Subscript) and not values.is_tensor(values.evaluate(part, frame)):
             part = part.value
         value = values.evaluate(part, frame)
         if _is_on(value, device) and value.dim() > 0:
             found.setdefault(values.storage_key(value), (part, value))
-
-    if isinstance(node, ast.BinOp):
-        visit(node)
     return list(found.values()) if len(found) > 1 and 0 not in found else []
 
 
