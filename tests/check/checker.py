@@ -13,6 +13,7 @@ from schema import problems
 
 DEADLINE = 120.0
 LOCUS = Path(__file__).parent / "run_check.py"
+IMPATIENT = Path(__file__).parent / "run_impatient.py"
 
 
 def is_available() -> bool:

@@ -280,12 +280,11 @@ def _like_to_factory(program: ProgramText, node: ast.AST) -> Iterator[tuple[Muta
     if name in _LIKE and len(node.args) == 1 and ast.unparse(node.func.value) == "torch":
         argument = node.args[0]
         text = program.text(argument)
-        simple = isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
-        edit = TextEdit(
-            program.start(node.func),
-            program.end(argument),
-            f"torch.{_LIKE[name]}({text if simple else f'({text})'}.shape",
-        )
+        if not isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+            text = f"({text})"
+        # The type is to stay: what differs is the device alone.
+        typed = "" if any(keyword.arg == "dtype" for keyword in node.keywords) else f", dtype={text}.dtype"
+        edit = TextEdit(program.start(node.func), program.end(argument), f"torch.{_LIKE[name]}({text}.shape{typed}")
         yield _mutant(program, node, "like-to-factory", edit, expected, _target_of(program, node))
     elif name in _NEW:
         edit = TextEdit(program.start(node.func), program.end(node.func), f"torch.{_NEW[name]}")

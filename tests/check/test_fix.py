@@ -5,7 +5,7 @@ import os
 import stat
 
 import pytest
-from checker import LOCUS
+from checker import IMPATIENT, LOCUS
 
 NET = """\
 import torch
@@ -89,10 +89,13 @@ def test_verified_in_the_report(program, broken):
     assert plain.count("[suggested]") == 2 and "[verified]" not in plain
 
 
-def test_the_second_run_ends_one_step_after_the_last_finding(program, broken):
+@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
+def test_the_second_run_of_a_long_program_ends_one_step_after_the_last_finding(program, broken, is_short):
     broken.write_text(BROKEN.replace("    loss =", "    open('steps.log', 'a').write(f'{step} ')\n    loss ="))
-    assert fix(program, broken).code == 1
+    command = [LOCUS] if is_short else [IMPATIENT, 120, 120, 60]
+    assert program.run(*command, "fix", str(broken), cwd=broken.parent, deadline=120).code == 1
     first, second = list(range(20)), [0, 1]  # what follows a step is run, too
+    second = first if is_short else second
     assert [int(n) for n in broken.with_name("steps.log").read_text().split()] == first + second
 
 

@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from checker import LOCUS
+from checker import IMPATIENT, LOCUS
 
-IMPATIENT = Path(__file__).parent / "run_impatient.py"
 FIXED = "1 finding, 1 fixed by verified edits; 1 more run"
 MISTAKE = "\nx = torch.ones(2, device='cuda') + torch.ones(2)\n"
 LOADER = """
@@ -184,9 +183,9 @@ if len(open('runs').read().split()) > 1:
 
 def test_a_run_with_fixes_has_a_deadline(program, tmp_path):
     write(tmp_path, HANGS_AGAIN)
-    result = program.run(IMPATIENT, 1, 120, 60, "fix", "p.py", cwd=tmp_path, deadline=120)
+    result = program.run(IMPATIENT, 8, 120, 60, "fix", "p.py", cwd=tmp_path, deadline=120)
     assert result.code == 1 and not result.timed_out, result.describe()
-    assert "the run with the fixes did not end within 1 s" in result.stderr, result.describe()
+    assert "the run with the fixes did not end within 8 s" in result.stderr, result.describe()
     assert "0 fixed by verified edits" in result.stderr, result.describe()
     runs = (tmp_path / "runs").read_text().split()
     assert len(runs) >= 2 and not any(is_alive(pid) for pid in runs[1:])
@@ -195,7 +194,7 @@ def test_a_run_with_fixes_has_a_deadline(program, tmp_path):
 def test_all_runs_together_have_a_deadline(program, tmp_path):
     many = "".join(f"x{n} = torch.ones(2, device='cuda') + torch.ones(2)\n" for n in range(8))
     write(tmp_path, HANGS_AGAIN + many)
-    result = program.run(IMPATIENT, 1, 0.5, 60, "fix", "p.py", cwd=tmp_path, deadline=120)
+    result = program.run(IMPATIENT, 60, 8, 60, "fix", "p.py", cwd=tmp_path, deadline=120)
     assert result.code == 1 and "the time for further runs is used up" in result.stderr, result.describe()
     assert len((tmp_path / "runs").read_text().split()) == 2
 

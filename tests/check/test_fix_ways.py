@@ -247,7 +247,7 @@ PROGRAMS = {
             "]:\n    print((model(a": "]:\n    b = b.to(device)\n    print((model(a",
             "wrapped = Adapter(model)": "wrapped = Adapter(model).to(device)",
             "    y = scaler(y)\n": "    y = scaler(y).to(device)\n",
-            "value.detach().cpu()": "value.detach().to(device)",
+            "value.detach().cpu()": "value.detach().clone()",
         },
     ),
     "helpers": Idioms(

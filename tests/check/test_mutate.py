@@ -59,7 +59,7 @@ def made(kind):
         ("drop-result", [(17, "x.to(device)")]),
         ("drop-device", [(23, "z = torch.zeros(3, dtype=torch.long)"), (26, "g = torch.Generator()")]),
         ("pin-device", [(23, 'z = torch.zeros(3, device="cuda:0", dtype=torch.long)')]),
-        ("like-to-factory", [(24, "w = torch.zeros(x.shape)"), (25, "v = torch.full((3,), 2.0)")]),
+        ("like-to-factory", [(24, "w = torch.zeros(x.shape, dtype=x.dtype)"), (25, "v = torch.full((3,), 2.0)")]),
         ("drop-map-location", [(20, "path,")]),
         ("optimizer-before-move", [(15, "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nnet.to(device)")]),
     ],

@@ -23,6 +23,13 @@ bool is_explained(const Operand& o) {
   return std::ranges::any_of(o.candidates, [](const Candidate& each) { return evidence_of(each) > 0; });
 }
 
+/// Whether something in the text says this of a line that could be edited for an operand.
+bool has_candidate_for(const Operand& o, Fact fact) {
+  return std::ranges::any_of(o.candidates, [fact](const Candidate& each) {
+    return std::ranges::find(each.facts, fact) != each.facts.end();
+  });
+}
+
 class Search {
  public:
   explicit Search(const Case& broken) : case_(broken) {}
@@ -63,7 +70,8 @@ class Search {
     if (!is_cpu(o.device) || is_on_purpose(o) || o.written || !is_left) return {};
     const Step* made = placing_step(*index);
     const bool is_made = !index->history.empty() && index->history.back().action != Action::kComputed;
-    const bool asked_for = is_made && made != nullptr && made->action == Action::kCreated && made->is_explicit;
+    const bool asked_for = (is_made && made != nullptr && made->action == Action::kCreated && made->is_explicit) ||
+                           has_candidate_for(*index, Fact::kIndexesHost);
     if (asked_for && !is_explained(o) && !is_made_in_passing(o)) return {};
     expected_ = index->device;
     return {table};

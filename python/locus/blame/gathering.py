@@ -90,7 +90,7 @@ def _at_case(found: Candidates, known: Known) -> None:
         if known.made is not None and known.factory is not None and expressions.meets(known.use, device):
             found.add("factory_device", known.factory, ["table_serves_device"])
     elif case["kind"] == "index" and facts["rule"] == "index" and not device.startswith("cuda"):
-        index = placings.of_index(known.steps, facts["name"])
+        index = placings.of_index(known.steps)
         if index is not None:
             found.add("drop_move", index, ["indexes_host"])
     elif case["collating"]:

@@ -92,16 +92,19 @@ def of_host_copy(steps: list[histories.Step]) -> Cause | None:
     around = [a for a in file.ancestors(call) if isinstance(a, ast.Call)]
     if any(histories.called_name(each) in _PUTTERS for each in around):
         return None
+    bound = [ast.unparse(target).lower() for target, _ in bindings.pairs(file.statement(call))]
+    if any("cpu" in name or "host" in name for name in bound):
+        return None  # called so on purpose
     parent = file.parent(call)
     copied = isinstance(parent, ast.Attribute) and parent.attr == "clone"
     text = "" if copied or not _shares_memory(file, call.func.value) else ".clone()"
     return Cause(placed.facts["at"], rewriting.replace_method(file, call, text))
 
 
-def of_index(steps: list[histories.Step], name: str) -> Cause | None:
+def of_index(steps: list[histories.Step]) -> Cause | None:
     """`rows = torch.randint(n, (8,), device=device)`, which only picks from tables on the host: without the device."""
     placed = _placed(steps)
-    if placed is None or placed is not steps[-1] or placed.facts["action"] != "created" or not name.isidentifier():
+    if placed is None or placed.facts["action"] != "created":
         return None
     file, call = placed.file, placed.call
     if file is None or call is None or not placed.facts["device"].startswith("cuda"):
@@ -110,15 +113,22 @@ def of_index(steps: list[histories.Step], name: str) -> Cause | None:
     if statement is None:
         return None
     bound = [target.id for target, _ in bindings.pairs(statement) if isinstance(target, ast.Name)]
-    reads = file.find(scope, ("load", name))
-    if bound != [name] or not reads or not all(_is_slice(file, node) for node in reads):
+    reads = file.find(scope, ("load", bound[0])) if len(bound) == 1 else []
+    if not reads or not all(is_picking(file, node) for node in reads):
         return None
     return Cause(placed.facts["at"], rewriting.without_argument(file, call, "device"))
 
 
-def _is_slice(file: source.Source, node: ast.AST) -> bool:
-    parent = file.parent(node)
-    return isinstance(parent, ast.Subscript) and parent.slice is node
+def is_picking(file: source.Source, node: ast.AST) -> bool:
+    """Whether an expression is what a table is indexed with, or part of that: `index` in `x[index + 1]`."""
+    inside = node
+    for around in file.ancestors(node):
+        if isinstance(around, ast.Subscript):
+            return around.slice is inside
+        if not isinstance(around, (ast.BinOp, ast.UnaryOp, ast.Tuple)):
+            return False
+        inside = around
+    return False
 
 
 def _shares_memory(file: source.Source, node: ast.AST, depth: int = 0) -> bool:

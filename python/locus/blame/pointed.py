@@ -10,7 +10,7 @@ import ast
 import types
 from collections.abc import Iterator
 
-from locus.blame import siblings, uses
+from locus.blame import placings, siblings, uses
 from locus.blame.candidates import Cause, location_of
 from locus.fixing import device_text
 from locus.program import bindings, histories, makers, source, trails, values
@@ -31,7 +31,8 @@ def on_way(
     pointed: list[tuple[Link | None, Fact]] = []
     if is_batch:
         pointed.append((_unpacking(links), "unpacked_here"))
-    if trail.held and not is_said and any(step.facts["action"] == "received" for step in steps):
+    actions = [step.facts["action"] for step in steps]
+    if trail.held and not is_said and "received" in actions and actions[-1] == "computed":
         # Computed on the host with what is kept there: it goes over when that is done.
         before = trail.links[: trail.held[0][2]]
         done = next((each for each in before if each.how == "assign" and each.context.frame is not None), None)
@@ -99,7 +100,7 @@ def _before_helper(links: list[Link], steps: list[histories.Step]) -> Link | Non
     number = next((n for n, link in enumerate(links) if link.context.scope is scope and link.how == "return"), 0)
     while number > 0 and isinstance(scope, ast.FunctionDef) and scope.name != "__init__":
         link, caller = links[number], links[number - 1]
-        told = _is_told_by_object(link) or (_is_given_tensors(link) and len(uses.makes_of(scope)) < 2)
+        told = _is_told_by_object(link) or (_is_given_tensors(link) and not _makes_several(link.context.file, scope))
         if told or caller.context.scope is scope or device_text.is_mentioned_in(scope):
             return None
         if caller.how in _BINDING and not _is_deviceless_helper(caller.context.scope):
@@ -108,6 +109,17 @@ def _before_helper(links: list[Link], steps: list[histories.Step]) -> Link | Non
         scope = caller.context.scope
         number = next((n for n in range(number) if links[n].context.scope is scope and links[n].how == "return"), 0)
     return None
+
+
+def _makes_several(file: source.Source, scope: ast.AST) -> bool:
+    """Whether a function makes several values, each of which would have to be placed; not what only picks from them."""
+    made = 0
+    for call in uses.makes_of(scope):
+        bound = [target for target, _ in bindings.pairs(file.statement(call))]
+        name = bound[0].id if len(bound) == 1 and isinstance(bound[0], ast.Name) else ""
+        reads = file.find(scope, ("load", name)) if name else []
+        made += not (reads and all(placings.is_picking(file, node) for node in reads))
+    return made > 1
 
 
 def _is_deviceless_helper(scope: ast.AST) -> bool:
@@ -147,7 +159,7 @@ def _own_statement(links: list[Link], steps: list[histories.Step]) -> Link | Non
         is_empty = isinstance(link.node, (ast.List, ast.Dict, ast.Set, ast.Constant))
         if link.how in ("assign", "argument") and not is_empty and (covers or (computed and link.how == "assign")):
             return link
-        if link.how in ("made", "argument"):
+        if link.how == "made" or (link.how == "argument" and not isinstance(link.node, ast.Name)):
             return None
     return None
 

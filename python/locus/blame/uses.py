@@ -36,9 +36,9 @@ def weigh(
                 said[number].append("serves_others")
         nearer = next((n for n in range(served - 1, -1, -1) if _can_be_moved(links[n])), None)
         (at_use if nearer is None else said[nearer]).append("left_at_this_use")
-    if steps and steps[-1].facts["action"] != "computed" and not held:
+    if steps and steps[-1].facts["action"] != "computed":
         return said, at_use  # it is as it was made
-    if held and links and links[0].how == "assign" and isinstance(links[0].node, (ast.Call, ast.BinOp)) and held > 0:
+    if held and links and links[0].how == "assign" and isinstance(links[0].node, (ast.Call, ast.BinOp)):
         said[0].append("done_on_host")  # computed of what an object keeps there
     made = {(step.facts["at"]["file"], step.facts["at"]["line"]) for step in steps}
     met = next((n for n, link in enumerate(links) if _meets_host_values(link, links[n + 1 :], made)), None)

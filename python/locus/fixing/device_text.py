@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from locus.program import source, text_index, values
+from locus.program import bindings, source, text_index, values
 
 _PREFERRED = (
     "device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device",
@@ -51,6 +51,8 @@ def write(
     if not words and in_method:
         words = _from_parameters(file, scope, device, frames)
     words = words or _from_local_tensor(file, node, scope, device, frame)
+    if not words and frame is None:
+        words = _from_given(file, scope, device, frames)
     return words or file.once(_literals).get(device, f'"{device}"')
 
 
@@ -243,6 +245,27 @@ def _from_local_tensor(
     for name in frame.f_code.co_varnames:
         value = frame.f_locals.get(name)
         if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
+            return f"{name}.device"
+    return ""
+
+
+def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[types.FrameType]) -> str:
+    """`x.device`, in a function that has ended: of a parameter for which every live caller passes a tensor that is
+    there."""
+    if not isinstance(scope, ast.FunctionDef):
+        return ""
+    calls = []
+    for frame in frames:
+        caller = source.load(frame.f_code.co_filename)
+        around = caller.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if caller is not None else None
+        for call in caller.find(around, ("call", scope.name)) if caller is not None and around is not None else ():
+            if isinstance(call, ast.Call) and function_of(caller, call) is around:
+                calls.append((call, frame))
+    for name in bindings.parameters(scope):
+        given = [(bindings.argument_of(call, file, scope, name), frame) for call, frame in calls]
+        passed = [values.evaluate(node, frame) for node, frame in given if node is not None]
+        there = [values.is_tensor(value) and str(value.device) == device for value in passed]
+        if there and all(there) and len(there) == len(calls) and not file.find(scope, ("store", name)):
             return f"{name}.device"
     return ""
 
