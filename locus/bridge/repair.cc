@@ -3,6 +3,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "locus/bridge/watch.h"
 
@@ -43,7 +44,32 @@ std::optional<at::ScalarType> type_by_autocast(const Call& call, const Tensor& t
   return {};
 }
 
+/// A move whose gradient may be sparse: that of .to() is for dense ones only, and raises.
+struct MoveWithSparseGradient : torch::autograd::Function<MoveWithSparseGradient> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& t, Device wanted) {
+    context->saved_data["from"] = t.device();
+    return t.to(wanted);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0].to(context->saved_data["from"].toDevice()), Tensor()};
+  }
+};
+
+/// `embedding(weight, indices, sparse=True)`, `gather(x, 1, index, sparse_grad=True)`.
+bool gives_sparse_gradients(const Call& call) {
+  for (size_t i = 0; i < call.plan.arguments.size(); ++i) {
+    const std::string& name = call.op.schema().arguments()[i].name();
+    const IValue& value = call.stack[call.base + i];
+    if ((name == "sparse" || name == "sparse_grad") && value.isBool() && value.toBool()) return true;
+  }
+  return false;
+}
+
 Tensor moved(const Call& call, const Tensor& t, Device wanted) {
+  if (t.requires_grad() && at::GradMode::is_enabled() && gives_sparse_gradients(call)) {
+    return MoveWithSparseGradient::apply(t, wanted);
+  }
   const auto type = type_by_autocast(call, t, wanted);
   return type.has_value() ? t.to(wanted, *type) : t.to(wanted);
 }
