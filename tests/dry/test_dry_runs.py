@@ -193,6 +193,41 @@ def test_host_models_pass_through(tmp_path):
     assert out.strip() == str(12 * (8192 * 8192 + 8192))
 
 
+def test_distributions_with_unknown_parameters(tmp_path):
+    """What is drawn for real is drawn from parameters that are none: they must be such that there is a distribution."""
+    out, said = locus(
+        tmp_path, "run", "--dry",
+        source="""
+            import torch
+            rows = torch.randn(40, 30000, device="cuda")
+            share = rows.softmax(1).masked_fill(rows < 0, 0.0)
+            print(torch.multinomial(share, 1).shape, torch.bernoulli(share).shape, torch.poisson(share).shape)
+            print(torch.normal(rows, share).shape, torch.bernoulli(torch.empty(2000, 2000).normal_()).shape)
+            experts = torch.topk(rows, 2).indices.reshape(-1)
+            print(torch.bincount(experts, minlength=8).shape)
+        """,
+        status=0,
+    )  # fmt: skip
+    sizes = [line.split("torch.Size") for line in out.splitlines()]
+    assert [len(each) for each in sizes] == [4, 3, 2] and out.endswith("torch.Size([8])\n"), out + said
+
+
+def test_new_tensors_of_unknown_ones(tmp_path):
+    out, _ = locus(
+        tmp_path, "run", "--dry",
+        source="""
+            import torch
+            table = torch.empty(3000, 3000, dtype=torch.float64).normal_()
+            print(table.new_tensor([1.5, 2]).tolist(), table.new_tensor(2, device="cpu").dtype, table.new(2, 3).shape)
+            print(torch.nn.init.trunc_normal_(table).shape, table.new_zeros(2).tolist())
+        """,
+        status=0,
+    )  # fmt: skip
+    assert out.splitlines() == [
+        "[1.5, 2.0] torch.float64 torch.Size([2, 3])", "torch.Size([3000, 3000]) [0.0, 0.0]"
+    ]  # fmt: skip
+
+
 def test_a_loop_that_waits_for_a_value_is_noticed(tmp_path):
     source = """
         import torch

@@ -180,7 +180,10 @@ Answer Call::answer_by_shape(bool unknown) {
   }
   if (geometry == nullptr) return unknown ? compute_unknown() : Answer::kCompute;
   if (!unknown && result_is_small(*geometry)) return Answer::kCompute;
-  if (plan.draws && draws_for_real(*geometry)) return compute_unknown(/*quietly=*/true);
+  if (plan.draws && draws_for_real(*geometry)) {
+    if (plan.dry == Kind::kDrawsFrom) fill_unknown();
+    return compute_unknown(/*quietly=*/true);
+  }
   materialize(*geometry, Knowledge::kUnknown);
   return Answer::kDone;
 }
@@ -270,13 +273,17 @@ Answer Call::compute_unknown(bool quietly) {
       "' can't be dry: PyTorch has no rule for the shape of its result, and its operands (", bytes,
       " bytes) are too large to compute it. Run without --dry, with smaller operands, or guard this part.");
   if (!quietly && bytes > settings().keep) note(MadeUpKind::kReal);
-  // The bytes of what is unknown may be anything: of an earlier tensor, too.
+  if (!quietly && device_ >= 0) fill_unknown();
+  return Answer::kComputeUnknown;
+}
+
+/// The bytes of what is unknown may be anything: of an earlier tensor, too.
+void Call::fill_unknown() const {
   for (const Tensor& t : operands_) {
-    if (!quietly && device_ >= 0 && is_unknown(t) && t.layout() == c10::kStrided && t.is_non_overlapping_and_dense()) {
+    if (is_unknown(t) && t.layout() == c10::kStrided && t.is_non_overlapping_and_dense()) {
       fill_for_real(t, c10::isFloatingType(t.scalar_type()) ? at::Scalar(0.5) : at::Scalar(0));
     }
   }
-  return Answer::kComputeUnknown;
 }
 
 void Call::finish() {

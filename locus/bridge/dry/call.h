@@ -39,6 +39,7 @@ class Call {
   Answer answer_overwrite();
   Answer answer_uniform(Knowledge knowledge);
   Answer compute_unknown(bool quietly = false);
+  void fill_unknown() const;
   bool has_unknown_input() const;
   bool written_fits() const;
   bool returns_only_operands(const OperatorPlan& plan) const;

@@ -125,7 +125,9 @@ Answer Call::answer_by_values() {
       return Answer::kDone;
     }
     case Kind::kBincount: {
-      const std::int64_t count = std::max(argument(2).toInt(), choose(numel));
+      // Who says how many there are at least knows how many there are.
+      const std::int64_t least = argument(2).toInt(), chosen = choose(numel);
+      const std::int64_t count = least > 0 && settings().shapes != Shapes::kMost ? least : std::max(least, chosen);
       const bool weighted = argument(1).isTensor() && argument(1).toTensor().defined();
       const auto type = !weighted                                            ? at::kLong
                         : argument(1).toTensor().scalar_type() == at::kFloat ? at::kFloat

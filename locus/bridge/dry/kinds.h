@@ -17,6 +17,7 @@ enum class Kind : std::uint8_t {
   kNegates,       ///< logical_not
   kFill,          ///< overwrites all of its first operand by one value
   kOverwrites,    ///< overwrites all of its first operand
+  kDrawsFrom,     ///< draws from a distribution that its operands are the parameters of
   kUnscale,       ///< GradScaler's: changes gradients, finds nothing infinite
   kBatchNorm,     ///< what it saves has no elements in evaluation
   kNonzero,       ///< from here on: the shape of the result hangs on values

@@ -20,6 +20,7 @@ def install(bridge: Bridge) -> None:
     """Counts host reads that no operator sees, and lets large tensors pass through copies and files without bytes."""
     _count_reads(bridge, torch.Tensor)
     _copy_without_bytes(bridge, torch.Tensor)
+    _make_new_of_plain(bridge, torch.Tensor)
     _save_without_bytes(bridge)
     _load_without_bytes()
 
@@ -62,6 +63,23 @@ def _copy_without_bytes(bridge: Bridge, kind: type[torch.Tensor]) -> None:
         return copy
 
     kind.__deepcopy__ = deepcopy  # type: ignore[method-assign]
+
+
+def _make_new_of_plain(bridge: Bridge, kind: type[torch.Tensor]) -> None:
+    """new_tensor() and new() take a tensor's device from its dispatch keys, where an unknown one of the host has a key
+    that stands for no device."""
+    for name in ("new_tensor", "new"):
+        plain = getattr(kind, name)
+
+        @functools.wraps(plain)
+        def new(
+            self: torch.Tensor, *arguments: object, _plain: Callable[..., object] = plain, **named: object
+        ) -> object:
+            if not self.is_cuda and not bridge.is_known(self):
+                self = torch.empty(0, dtype=self.dtype, device=self.device)
+            return _plain(self, *arguments, **named)
+
+        setattr(kind, name, new)
 
 
 def _save_without_bytes(bridge: Bridge) -> None:
