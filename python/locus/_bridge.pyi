@@ -165,6 +165,8 @@ def codes() -> list[CodeRow]: ...
 # Reports: locus/bridge/report.cc
 def make_report(frame: str, line_text: _LineText, /) -> Report: ...
 def take_in(report: str | bytes, /) -> None: ...
+def begin_trace() -> None: ...
+def end_trace(process: int, name: str, /) -> tuple[bytes, int]: ...
 
 class TextOptions:
     """How a report is shown as text; see locus/report/text.h."""
@@ -289,6 +291,8 @@ class Bridge(ModuleType):
     RankCall = RankCall
     Report = Report
     TextOptions = TextOptions
+    begin_trace = staticmethod(begin_trace)
+    end_trace = staticmethod(end_trace)
     add_case = staticmethod(add_case)
     add_finding = staticmethod(add_finding)
     add_seen = staticmethod(add_seen)
