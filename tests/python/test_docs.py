@@ -184,7 +184,7 @@ def test_what_make_is_asked_for_is_there():
 
 
 def test_what_is_copied_into_ci():
-    """Workflows, pipelines and hooks: the command line takes their `locus` commands, the action and the hooks are there."""
+    """Workflows, pipelines and hooks: the command line takes their `locus` commands; action and hooks are there."""
     from locus.commands.cli import _build_parser
 
     def taken(command):
