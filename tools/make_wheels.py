@@ -98,7 +98,7 @@ def build_bridge(python: str, torch: pathlib.Path) -> pathlib.Path | None:
     show = "import sys; print(f'cp{sys.version_info[0]}{sys.version_info[1]}')"
     tag = subprocess.check_output([python, "-c", show], text=True).strip()
     name = _torch_info.bridge_name(info).replace(_torch_info.python_tag(), tag)
-    folder = WORK / f"bridge-{info.version}-{tag}"
+    folder = ROOT / "build" / f"wheel-torch{info.version}-{tag}"
     # PyTorch's own libraries are in the process before the bridge: it needs no path to them, and none of this machine.
     configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "-DLOCUS_BUILD_BRIDGE=ON",
                  "-DCMAKE_BUILD_TYPE=Release", f"-DLOCUS_TORCH_DIR={torch}", f"-DPython_EXECUTABLE={python}",

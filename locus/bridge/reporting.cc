@@ -13,6 +13,7 @@
 #include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/write_trace.h"
 #include "locus/engine/blame/blame.h"
 #include "locus/engine/finding_log.h"
 #include "locus/engine/merge.h"
@@ -81,6 +82,8 @@ py::tuple explain_finding(const std::string& text, int width, const std::string&
 
 }  // namespace
 
+std::size_t found_so_far() { return log().size(); }
+
 void keep_finding(engine::Finding finding) { log().add(std::move(finding)); }
 
 std::set<std::string> finding_reasons() {
@@ -130,6 +133,7 @@ void define_reporting(py::module_& m) {
       "add_finding", [](const std::string& text, uint64_t key) { log().add(engine::parse_finding(text), key); },
       py::arg("finding"), py::arg("key") = 0);
   m.def("finding_count", [] { return log().size(); });
+  define_trace(m);
   m.def("clear_findings", [] {
     log().clear();
     forget_verdicts();

@@ -10,6 +10,7 @@
 #include "locus/bridge/memory.h"
 #include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
+#include "locus/bridge/write_trace.h"
 
 namespace locus::bridge {
 namespace {
@@ -119,6 +120,9 @@ engine::SiteId forward_site_of_current_node() noexcept {
 
 bool in_autograd_node() noexcept { return torch::autograd::get_current_node() != nullptr; }
 
+/// The number of a card; -1 for the host.
+static int card(const at::Tensor& t) { return t.device().is_cuda() ? t.device().index() : -1; }
+
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   if (to.device() == from.device() || on_real_devices()) return;
   const auto bytes = static_cast<int64_t>(from.nbytes());
@@ -129,6 +133,7 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
     kind = is_pinned(host.storage().data()) ? kNonBlocking : kNonBlockingUnpinned;
   }
   transfers().add({current_site(), device_number(from), device_number(to), kind}, bytes);
+  if (tracing()) trace_transfer(card(from), card(to), bytes, current_site());
   const int device = to.device().is_cpu() ? from.device().index() : to.device().index();
   if (!to.device().is_cpu()) {
     if (kind == kBlocking && from.device().is_cpu()) machine().streams().synchronize(device, current_stream(device));
@@ -144,6 +149,7 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
 
 void note_synchronization(int device, engine::OperatorId what, std::int64_t nanoseconds) {
   synchronizations().add({current_site(), static_cast<int8_t>(device), engine::kHost, what}, 0, nanoseconds);
+  if (tracing()) trace_wait(device, what, current_site());
 }
 
 void note_real_transfer(c10::Device from, c10::Device to, std::int64_t bytes, bool non_blocking, bool pinned,

@@ -8,7 +8,7 @@ from locus._load import load_bridge
 
 import locus
 
-STUB = pathlib.Path(locus.__file__).parent / "_bridge.pyi"
+FOLDER = pathlib.Path(locus.__file__).parent
 
 
 def _names(body):
@@ -34,7 +34,19 @@ def _bridge():
 
 
 def _stub():
-    return ast.parse(STUB.read_text(encoding="utf-8"))
+    """The stub, with the files that are parts of it: what they define it takes in at the same names."""
+    files = [FOLDER / "_bridge.pyi", *sorted(FOLDER.glob("_bridge_*.pyi"))]
+    whole, *parts = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    taken_in = {
+        alias.name
+        for node in whole.body
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("locus._bridge_")
+        for alias in node.names
+        if alias.name == alias.asname
+    }
+    assert taken_in == {name for part in parts for name in _names(part.body)}
+    whole.body.extend(node for part in parts for node in part.body)
+    return whole
 
 
 def test_every_name_of_the_bridge_has_a_type_and_no_other():

@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -182,19 +183,29 @@ def test_what_make_is_asked_for_is_there():
     assert asked and asked <= rules, asked - rules
 
 
-def test_the_workflow():
-    """What a team copies into its CI: the `locus` commands in it are ones that the command line takes."""
+def test_what_is_copied_into_ci():
+    """Workflows, pipelines and hooks: the command line takes their `locus` commands; action and hooks are there."""
     from locus.commands.cli import _build_parser
 
-    [block] = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
-    text = re.sub(r"\n {10}(?=\S)", " ", block.text)  # a folded step is one line
-    commands = re.findall(r"run: (?:> )?((?:locus|pytest) .*)", text)
-    assert len(commands) >= 1 and any(command.startswith("locus check") for command in commands)
-    for command in commands:
-        words = shlex.split(command)
-        if words[0] == "locus":
-            arguments = _build_parser().parse_args(words[1:])
-            assert arguments.sarif == "report.sarif" and "sarif_file: project/report.sarif" in text
+    def taken(command):
+        assert command[:2] == ["locus", "check"]
+        return _build_parser().parse_args(command[1:])
+
+    files = {b.detail: yaml.safe_load(b.text) for page in PAGES for b in blocks(page) if b.language == "yaml"}
+    [job] = files.pop(".github/workflows/placement.yml")["jobs"].values()
+    [given] = [step["with"] for step in job["steps"] if step.get("uses", "").startswith("OWNER/locus@")]
+    assert set(given) <= set(yaml.safe_load((ROOT / "action.yml").read_text())["inputs"])
+    taken(["locus", "check", *shlex.split(given["options"]), *shlex.split(given["program"])])
+
+    job = files.pop(".gitlab-ci.yml")["placement"]
+    [command] = [shlex.split(line) for line in job["script"] if line.startswith("locus")]
+    assert taken(command).gitlab == job["artifacts"]["reports"]["codequality"]
+
+    [repository] = files.pop(".pre-commit-config.yaml")["repos"]
+    entries = {hook["id"]: hook["entry"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    for hook in repository["hooks"]:
+        taken(shlex.split(entries[hook["id"]]) + hook["args"])
+    assert not files, "a YAML block that no test looks at"
 
 
 def test_the_settings(tmp_path):

@@ -83,6 +83,7 @@ BELOW = {
     "api": {"program", "fixing", "blame", "watch", "surface", "ranks", "process"},
     "commands": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
     "pytest": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
+    "trainers": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
     "notebook": {"program", "fixing", "blame", "watch", "surface", "ranks", "process", "api"},
     "ground_truth": set(),
 }

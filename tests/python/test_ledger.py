@@ -36,7 +36,7 @@ def test_transfers_and_syncs_by_line():
     assert repr(inner) == "<ledger: 1 transfers (400 bytes), 1 syncs>"
 
 
-@simulated(devices=2)
+@simulated(devices=2, history=False)
 def test_peak_memory_by_line():
     import torch
 
@@ -61,6 +61,22 @@ def test_peak_memory_by_line():
     with pytest.raises(locus.errors.UsageError, match='Use one of "cuda:0", "cuda:1"'):
         ledger.peak("cuda:7")
     assert held.is_cuda
+
+
+@simulated(devices=1)
+def test_memory_that_is_older_than_the_ledger_has_its_line():
+    """simulate() remembers where tensors come from."""
+    import torch
+
+    import locus
+
+    held = torch.ones(1 << 20, device="cuda")
+    with locus.ledger() as ledger:
+        pass
+    [row] = ledger.memory("cuda:0")
+    with open(__file__) as file:
+        assert file.readlines()[row.line - 1].strip() == 'held = torch.ones(1 << 20, device="cuda")'
+    assert row.bytes == held.nbytes
 
 
 @simulated(devices=1)

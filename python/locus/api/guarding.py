@@ -52,7 +52,7 @@ def guard(history: bool = False) -> None:
     if simulation.active_options() is None:
         bridge.set_library_folders(library_folders())
     if history:
-        _record(bridge)
+        record()
     if _on:
         return
     _on = True
@@ -69,9 +69,11 @@ def explain(error: BaseException) -> Finding | None:
     return known if known is not None else _attach(error, None)
 
 
-def _record(bridge: Bridge) -> None:
+def record() -> None:
+    """From here on, where every tensor comes from is known. The process must have devices."""
     from locus.watch import hooks
 
+    bridge = load_bridge()
     if simulation.active_options() is None:
         real.need_devices("guard(history=True)")
         real.start()

@@ -143,7 +143,10 @@ def _row(node: objects.Node) -> Row:
         label = cls if node.parent is None else f"{node.short_name}: {cls}"
         return Row(node.depth, label, "", [], "", "", not node.detached, "")
     size, at = list(value.shape), str(value.device)
-    story = one_line(histories.history(value))
+    part = getattr(value, "_local_tensor", None)  # of a DTensor
+    story = one_line(histories.history(value if part is None else part))
+    if isinstance(part, torch.Tensor) and list(part.shape) != size:
+        story = "; ".join(filter(None, [f"this rank has {list(part.shape)}", story]))
     return Row(node.depth, node.short_name, node.kind, size, _dtype(value), at, not node.detached, story)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from locus.api import guarding
+from locus.errors import UsageError
 from locus.process.simulation import DEFAULT_KEEP, activate, check_dry, check_options
 
 
@@ -14,6 +16,8 @@ def simulate(
     dry_keep: str | int = DEFAULT_KEEP,
     dry_shapes: str = "half",
     strict_memory: bool = False,
+    *,
+    history: bool = True,
 ) -> None:
     """Gives this process a machine with that many simulated CUDA devices, until it ends.
 
@@ -33,10 +37,17 @@ def simulate(
         dry_keep: the size up to which a dry run computes tensors for real, such as "64KiB"; 0: none.
         dry_shapes: how many elements an unknown mask selects: "half", "most" or "least".
         strict_memory: a dry run that is out of memory raises, as on a card, instead of going on.
+        history: record where every tensor comes from, for `locus.history()` and `locus.where()`: the line that made it
+            and the lines that moved it. Costs a fraction of a microsecond on each operator.
 
     Raises:
         locus.errors.UsageError: an option is not valid, or the process already has another machine.
         locus.errors.SetupError: Locus does not work with the PyTorch that is installed.
     """
     settings = check_dry(dry_keep, dry_shapes, strict_memory) if dry else None
-    activate(check_options(devices, memory, rng, card, settings))
+    options = check_options(devices, memory, rng, card, settings)
+    if not isinstance(history, bool):
+        raise UsageError(f"simulate(history={history!r}) is not known. Use True or False.")
+    activate(options)
+    if history and options.devices > 0:
+        guarding.record()

@@ -24,6 +24,7 @@ from locus.process import (
     screen,
     settings,
     simulation,
+    tracing,
     watched,
 )
 from locus.process.session import Session
@@ -69,6 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
+    parser.add_argument("--trace", metavar="FILE", help="also write a trace, for Perfetto and Chrome's viewer")
     parser.add_argument("--each", action="store_true", help="check several programs: files, and folders of them")
     parser.epilog = EXIT_CODES
 
@@ -140,6 +142,9 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     max_runs = reruns.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
+    if arguments.trace is not None:
+        reports.check_writable("--trace", arguments.trace)
+        os.environ[tracing.VARIABLE] = "1"
     if nproc is not None:
         return _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier, finish)
     book = notebooks.opened(target.name) if target.kind == "notebook" else None
@@ -170,6 +175,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
             session.set_aside(report)  # what only the runs with the fixes have shown
         if book is not None:
             report = book.translate(report)
+        if arguments.trace is not None:
+            tracing.write(arguments.trace, session.folder, json.loads(report.render("json")))
         if earlier is not None:
             report.compare(earlier, arguments.baseline)
         if verifier is not None and patience.came:
@@ -214,6 +221,8 @@ def _run_to_its_end(
     try:
         _prepare_devices(arguments, options)
         session.start(ending)
+        if arguments.trace is not None:
+            tracing.begin()
         with children.gathering(session.folder):
             children.follow(session)
             try:
@@ -264,6 +273,8 @@ def _observe_ranks(
         if not session.finding_count() and not checking.joined(session, folder):
             session.incomplete = _why_not_joined(nproc, codes)
         report = session.report(end)
+        if arguments.trace is not None:
+            tracing.write(arguments.trace, folder, json.loads(report.render("json")), own=False)
         if earlier is not None:
             report.compare(earlier, arguments.baseline)
         return finish(Observed(report, outputs, None))
@@ -321,7 +332,7 @@ def fix_command(arguments: argparse.Namespace) -> str:
     if arguments.nproc is not None or target.kind == "code":
         return ""
     words = ["locus", "fix", "--apply"]
-    for option in ("devices", "memory", "rng", "steps"):
+    for option in ("devices", "card", "memory", "rng", "steps"):
         if getattr(arguments, option) is not None:
             words += [f"--{option}", getattr(arguments, option)]
     words += ["--real"] * arguments.real + ["-m"] * (target.kind == "module")

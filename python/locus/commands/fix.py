@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "quiet",
             "verbose",
             "each",
+            "trace",
         ):  # the last is refused, with the reason
             action.help = argparse.SUPPRESS
 

@@ -80,7 +80,7 @@ def _mentions_torch(path: str) -> bool:
 def _own_options(arguments: argparse.Namespace) -> list[str]:
     """The options that hold for each of them."""
     words = ["--format", arguments.format]
-    for option in ("devices", "memory", "rng", "steps", "nproc", "max_runs", "baseline"):
+    for option in ("devices", "card", "memory", "rng", "steps", "nproc", "max_runs", "baseline"):
         if getattr(arguments, option) is not None:
             words += [f"--{option.replace('_', '-')}", getattr(arguments, option)]
     for flag in ("statistics", "quiet", "verbose", "explain", "ledger", "real", "verify", "allow_empty"):

@@ -99,7 +99,7 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
         if LocusMagics._session is None:
             if simulation.active_options() is None:
                 project = settings.find()
-                _simulate(project.devices or _DEVICES, project.memory)
+                _simulate(project.devices or _DEVICES, project.memory, project.card)
             LocusMagics._session = Session("notebook", settings=settings.find())
             LocusMagics._session.start()
         return LocusMagics._session
@@ -124,6 +124,6 @@ def cells_of(shell: InteractiveShell) -> dict[str, int]:
     return known
 
 
-def _simulate(devices: int, memory: str | int | None) -> None:
+def _simulate(devices: int, memory: str | int | None, card: str | None = None) -> None:
     load_bridge()
-    simulating.simulate(devices=devices, memory=memory)
+    simulating.simulate(devices=devices, memory=memory, card=card)

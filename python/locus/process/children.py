@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from locus import faults, scratch
-from locus.process import progress
+from locus.process import progress, tracing
 from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.ranks import checking, membership
@@ -76,6 +76,7 @@ def start_in_child() -> None:
     limit = os.environ.get(STEPS_VARIABLE, "")
     session = Session(sys.argv[0] if sys.argv else "", sys.argv[1:], int(limit) if limit.isdecimal() else None)
     session.start()
+    tracing.begin_in_child()
     _count_in_file(session)
     session.coverage.begin_in_child(scratch.of_check(), forked=False)
     follow(session)
@@ -187,6 +188,10 @@ def _write_own(final: bool) -> None:
         if _is_fork:  # counted by the parent already, up to the fork
             report.leave_to_parent()
         scratch.write(os.path.join(path, f"{os.getpid()}.json"), report.render("json"))
+        if final and not _is_fork:  # a fork has what its parent has kept
+            rank = membership.rank()
+            number = os.getpid() if rank is None else rank
+            tracing.leave(path, number, f"process {number}" if rank is None else f"rank {rank}")
     except Exception as error:
         with contextlib.suppress(Exception):
             faults.note("report of a child process", error)

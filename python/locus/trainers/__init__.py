@@ -1,0 +1,1 @@
+"""Callbacks for trainers: `locus.trainers.huggingface.LocusCallback`, `locus.trainers.lightning.LocusCallback`."""
