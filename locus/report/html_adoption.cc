@@ -13,39 +13,6 @@ namespace locus::report {
 
 using engine::Report;
 
-namespace {
-
-constexpr std::size_t kMaxRows = 200;
-
-/// The head of a section with a table in it; `head` names the columns.
-std::string open_table(std::string_view id, const std::string& title, std::initializer_list<std::string_view> head) {
-  std::string out =
-      fmt::format("<section id={}><h2>{}</h2>\n<div class=scroll><table class=edits><thead><tr>", id, title);
-  for (const std::string_view name : head) out += fmt::format("<th scope=col>{}</th>", name);
-  return out + "</tr></thead><tbody>\n";
-}
-
-/// The end of it; `all` is how many rows there would be.
-std::string close_table(std::size_t all, std::string_view what) {
-  std::string out = "</tbody></table></div>\n";
-  if (all > kMaxRows) {
-    out += fmt::format("<p class=dim>… and {}</p>", counted_more(static_cast<std::int64_t>(all - kMaxRows), what));
-  }
-  return out + "</section>\n";
-}
-
-std::string row(std::initializer_list<std::string> cells) {
-  std::string out = "<tr>";
-  for (const std::string& cell : cells) out += "<td>" + cell + "</td>";
-  return out + "</tr>\n";
-}
-
-std::string place_of(std::string_view file, int line, std::string_view directory) {
-  return file.empty() ? std::string() : html_place(file, line, directory);
-}
-
-}  // namespace
-
 std::string html_state(const Report& report, const engine::Finding& finding) {
   if (!report.baseline) return {};
   return engine::is_known(report, finding) ? "<span class=tag>known</span>" : "<span class=\"tag new\">new</span>";
@@ -54,46 +21,46 @@ std::string html_state(const Report& report, const engine::Finding& finding) {
 std::string html_since(const Report& report, std::string_view directory) {
   if (!report.baseline || (report.baseline->more.empty() && report.baseline->gone.empty())) return {};
   const engine::Comparison& since = *report.baseline;
-  std::string out = open_table("since", "Since " + html_words(since.file, 120), {"line", "what", "before", "now"});
+  std::string out = html_open_table("since", "Since " + html_words(since.file, 120), {"line", "what", "before", "now"});
   std::size_t shown = 0;
   for (const engine::Change& each : since.more) {
-    if (shown++ >= kMaxRows) break;
+    if (shown++ >= kMaxListedRows) break;
     const bool memory = each.kind == "memory";
     const auto amount = [&](std::int64_t value) {
       return value <= 0 ? std::string("–") : memory ? bytes_text(value) : counted(value, "time");
     };
-    const std::string where = each.line > 0 ? place_of(each.file, each.line, directory) : "in all";
+    const std::string where = each.line > 0 ? html_place_of(each.file, each.line, directory) : "in all";
     const std::string what = html_words(change_words(each), 80);
-    out += row({where, what, amount(each.before), amount(each.now)});
+    out += html_row({where, what, amount(each.before), amount(each.now)});
   }
   for (const engine::Ignored& each : since.gone) {
-    if (shown++ >= kMaxRows) break;
+    if (shown++ >= kMaxListedRows) break;
     const std::string what = html_words(each.code, 12) + " " + html_prose(each.message, 200);
-    out += row({place_of(each.file, each.line, directory), what, "found", "gone"});
+    out += html_row({html_place_of(each.file, each.line, directory), what, "found", "gone"});
   }
-  return out + close_table(since.more.size() + since.gone.size(), "line");
+  return out + html_close_table(since.more.size() + since.gone.size(), "line");
 }
 
 std::string html_ignored(const Report& report, std::string_view directory) {
   if (report.ignored.empty()) return {};
-  std::string out = open_table("ignored", "Ignored", {"code", "line", "what", "by"});
-  for (std::size_t i = 0; i < std::min(kMaxRows, report.ignored.size()); ++i) {
+  std::string out = html_open_table("ignored", "Ignored", {"code", "line", "what", "by"});
+  for (std::size_t i = 0; i < std::min(kMaxListedRows, report.ignored.size()); ++i) {
     const engine::Ignored& each = report.ignored[i];
-    out += row({html_words(each.code, 12), place_of(each.file, each.line, directory), html_prose(each.message, 200),
-                html_prose(each.by, 300)});
+    out += html_row({html_words(each.code, 12), html_place_of(each.file, each.line, directory),
+                     html_prose(each.message, 200), html_prose(each.by, 300)});
   }
-  return out + close_table(report.ignored.size(), "finding");
+  return out + html_close_table(report.ignored.size(), "finding");
 }
 
 std::string html_not_run(const Report& report, std::string_view directory) {
   if (report.not_run.empty()) return {};
-  std::string out = open_table("notrun", "Not run, so not checked", {"line", "function"});
-  for (std::size_t i = 0; i < std::min(kMaxRows, report.not_run.size()); ++i) {
+  std::string out = html_open_table("notrun", "Not run, so not checked", {"line", "function"});
+  for (std::size_t i = 0; i < std::min(kMaxListedRows, report.not_run.size()); ++i) {
     const engine::NotRun& each = report.not_run[i];
-    out += row({place_of(each.file, each.line, directory),
-                each.function.empty() ? std::string("the whole file") : html_code(each.function, 120)});
+    out += html_row({html_place_of(each.file, each.line, directory),
+                     each.function.empty() ? std::string("the whole file") : html_code(each.function, 120)});
   }
-  return out + close_table(report.not_run.size(), "function");
+  return out + html_close_table(report.not_run.size(), "function");
 }
 
 }  // namespace locus::report

@@ -162,4 +162,31 @@ std::string html_bars(const BarTable& table) {
   return out;
 }
 
+std::string html_open_table(std::string_view id, const std::string& title,
+                            std::initializer_list<std::string_view> head) {
+  std::string out =
+      fmt::format("<section id={}><h2>{}</h2>\n<div class=scroll><table class=edits><thead><tr>", id, title);
+  for (const std::string_view name : head) out += fmt::format("<th scope=col>{}</th>", name);
+  return out + "</tr></thead><tbody>\n";
+}
+
+std::string html_close_table(std::size_t all, std::string_view what) {
+  std::string out = "</tbody></table></div>\n";
+  if (all > kMaxListedRows) {
+    out +=
+        fmt::format("<p class=dim>… and {}</p>", counted_more(static_cast<std::int64_t>(all - kMaxListedRows), what));
+  }
+  return out + "</section>\n";
+}
+
+std::string html_row(std::initializer_list<std::string> cells) {
+  std::string out = "<tr>";
+  for (const std::string& cell : cells) out += "<td>" + cell + "</td>";
+  return out + "</tr>\n";
+}
+
+std::string html_place_of(std::string_view file, int line, std::string_view directory) {
+  return file.empty() ? std::string() : html_place(file, line, directory);
+}
+
 }  // namespace locus::report

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,17 @@ struct BarTable {
 };
 std::string html_bars(const BarTable& table);
 
+constexpr std::size_t kMaxListedRows = 200;
+
+/// The head of a section with a table in it; `head` names the columns.
+std::string html_open_table(std::string_view id, const std::string& title,
+                            std::initializer_list<std::string_view> head);
+/// The end of it; `all` is how many rows there would be.
+std::string html_close_table(std::size_t all, std::string_view what);
+std::string html_row(std::initializer_list<std::string> cells);  ///< of HTML
+/// As html_place(); empty where there is no file.
+std::string html_place_of(std::string_view file, int line, std::string_view directory);
+
 /// One entry for each line, whatever stands on it twice: `same` says which belong together, `merge` adds the second to
 /// the first. Heaviest first.
 template <class T, class Same, class Merge, class Weight>
@@ -97,6 +109,7 @@ std::string html_syncs(const engine::Report& report, std::string_view directory)
 std::string html_memory(const engine::Report& report, std::string_view directory);
 std::string html_since(const engine::Report& report, std::string_view directory);
 std::string html_ignored(const engine::Report& report, std::string_view directory);
+std::string html_dry(const engine::Report& report, std::string_view directory);
 std::string html_not_run(const engine::Report& report, std::string_view directory);
 
 /// "new" or "known" beside a finding, where the report is compared with an earlier one.

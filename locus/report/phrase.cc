@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "locus/engine/utf8.h"
 #include "locus/report/screen.h"
@@ -125,6 +127,14 @@ std::string waiting_call(std::string_view kind) {
   return kind.starts_with("aten::") && !name.empty() ? name + "()" : name;
 }
 
+std::string_view made_up_words(std::string_view kind) {
+  if (kind == "memory") return "more memory than the card has";
+  if (kind == "shape") return "a shape that hangs on values";
+  if (kind == "draw") return "random numbers not drawn";
+  if (kind == "computed") return "computed on made-up values: there is no rule for the shape";
+  return "a value that the host read";
+}
+
 std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_view directory) {
   constexpr std::size_t kShown = 5;
   std::vector<MadeUpGroup> groups;
@@ -137,7 +147,10 @@ std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_v
       most = std::max(most, each.bytes);
     }
     if (rows.empty()) continue;
-    const std::string lines = counted(static_cast<std::int64_t>(rows.size()), "line");
+    // A line that calls several operators has a row for each.
+    std::set<std::pair<std::string_view, int>> distinct;
+    for (const engine::MadeUpLine* each : rows) distinct.emplace(each->file, each->line);
+    const std::string lines = counted(static_cast<std::int64_t>(distinct.size()), "line");
     std::string words = "values made up at " + lines;
     if (kind == "memory") words = "out of memory at " + lines + ", by " + bytes_text(most) + " at most; it went on";
     if (kind == "shape") words = "shapes that hang on values, taken as " + clean(dry.shapes) + ", at " + lines;
@@ -146,15 +159,18 @@ std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_v
     }
     if (kind == "computed") words = "computed on made-up values, because there is no rule for the shape, at " + lines;
     std::string places;
-    for (std::size_t i = 0; i < std::min(kShown, rows.size()); ++i) {
-      const engine::MadeUpLine& row = *rows[i];
+    std::size_t shown = 0;
+    for (const engine::MadeUpLine* each : rows) {
+      const engine::MadeUpLine& row = *each;
+      if (distinct.erase({row.file, row.line}) == 0) continue;  // said
+      if (shown++ == kShown) break;
       places += places.empty() ? "" : ", ";
       places += row.line > 0 ? place(row.file, row.line, directory) : "in backward";
       if (kind == "value")
         places += " (" + (row.operation == "aten::copy_" ? "a copy" : waiting_call(row.operation)) + ")";
       if (kind == "shape" || kind == "computed") places += " (" + operator_name(row.operation) + ")";
     }
-    if (rows.size() > kShown) places += ", …";
+    if (shown > kShown) places += ", …";
     groups.push_back({std::move(words), std::move(places)});
   }
   return groups;

@@ -50,6 +50,8 @@ std::string change_words(const engine::Change& change);
 struct MadeUpGroup {
   std::string words, places;
 };
+/// What one line made up, by its kind.
+std::string_view made_up_words(std::string_view kind);
 std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_view directory);
 
 /// "float32[10, 3]"; long shapes are shortened in the middle.

@@ -284,5 +284,23 @@ TEST(Html, SaysWhatIsNewIgnoredGoneAndNotRun) {
   EXPECT_THAT(render(report), HasSubstr("<p class=\"verdict ok\">No new findings"));
 }
 
+TEST(Html, SaysWhatADryRunMadeUp) {
+  engine::Report report = golden_report("page");
+  EXPECT_THAT(render(report), Not(HasSubstr("id=dry")));
+  engine::DryRun& dry = report.dry.emplace();
+  dry.shapes = "half";
+  EXPECT_THAT(render(report), HasSubstr("Nothing that the program read was made up."));
+  dry.made_up = {{"/w/a.py", 7, "value", "aten::_local_scalar_dense", 12, 0, ""},
+                 {"/w/b.py", 0, "shape", "aten::nonzero", 1, 0, ""},
+                 {"/w/<b>.py", 9, "memory", "aten::mm", 2, 1 << 30, ""}};
+  const std::string page = render(report);
+  EXPECT_EQ(Reader(page).check(), "");
+  EXPECT_THAT(page, HasSubstr("<a href=\"#dry\">Dry run</a>"));
+  EXPECT_THAT(page, HasSubstr("<code>.item()</code></td><td>12</td>"));
+  EXPECT_THAT(page, HasSubstr("a shape that hangs on values (half)</td><td>in backward</td>"));
+  EXPECT_THAT(page, HasSubstr("more memory than the card has, by 1.0 GiB"));
+  EXPECT_THAT(page, Not(HasSubstr("<b>.py")));
+}
+
 }  // namespace
 }  // namespace locus::report
