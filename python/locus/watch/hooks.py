@@ -39,7 +39,17 @@ def install_hooks() -> None:
     _wrap(torch, "load", _note_load)
     torch.serialization.load = torch.load
     register_optimizer_step_post_hook(_note_step)
+    _pass_higher_order_operators()
     _wrap(_BaseDataLoaderIter, "__next__", _note_batch)
+
+
+def _pass_higher_order_operators() -> None:
+    """flex_attention and the like are dispatched in Python, and have nothing at the key of the door: they go past it, and
+    the operators in them through it."""
+    key = torch._C._dispatch_key_parse("TESTING_ONLY_GenericMode")  # kCheckKey in locus/bridge/check.h
+    torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(key)  # those that are made from here on
+    for operator in torch._ops._higher_order_ops.values():
+        operator.fallthrough(key)
 
 
 def on_move(listener: _Listener) -> None:
