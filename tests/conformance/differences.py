@@ -86,6 +86,13 @@ VERDICTS = [
 ]
 """Where the verdict or the device of the result is another one."""
 
+DRY_VERDICTS = [
+    Case(
+        "module", "nn.CTCLoss", "", "the lengths of the targets are made up and do not add up to them", "to have size"
+    ),
+]
+"""The same in dry runs without a single value."""
+
 WORDS = [
     Case(
         "backward",

@@ -1,6 +1,7 @@
 """Compares the simulated device's verdicts with a table of a real GPU's, in this one process; prints one JSON object.
 
     python tests/conformance/verdicts.py TABLE [STEP]      # every STEPth entry of the databases, 1: all
+    python tests/conformance/verdicts.py TABLE STEP dry    # without a single value
 
 `python -m locus.ground_truth` took the tables in tests/data, on an NVIDIA H200 with PyTorch 2.11. The first has plain
 calls; the other has more dtypes, in-place calls, out=, backward passes, modules and optimizers.
@@ -9,11 +10,16 @@ calls; the other has more dtypes, in-place calls, out=, backward passes, modules
 import json
 import sys
 
+import locus
 from locus.ground_truth import cases, comparing, table, worker
 
 
-def main(path, step):
-    worker.begin(simulated=True)
+def main(path, step, dry):
+    if dry:
+        cases.prepare()
+        locus.simulate(devices=1, dry=True, dry_keep=0)
+    else:
+        worker.begin(simulated=True)
     known = table.read(path)
     kinds, dtypes = {key.kind for key in known.rows}, tuple(dict.fromkeys(key.dtype for key in known.rows))
     comparison = comparing.Comparison(known)
@@ -27,4 +33,4 @@ def main(path, step):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1, dry="dry" in sys.argv[3:])

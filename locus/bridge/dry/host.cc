@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <string>
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/dry/call.h"
@@ -86,6 +87,11 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
                                                       type, layout, device, pinned));
 }
 
+/// "add.Tensor", of aten::add.Tensor.
+std::string full_of(const c10::OperatorName& name) {
+  return name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+}
+
 class Silence final : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -134,6 +140,16 @@ void install_host_kernels() {
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&host_kernel>());
   static auto* aten = new torch::Library(torch::Library::IMPL, "aten", kHostKey, __FILE__, __LINE__);
   aten->impl("copy_", TORCH_FN(host_copy));
+  // A key of this kind takes PyTorch's way to make an operator out of others rather than a fallback, also where the
+  // host has a kernel of its own.
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    const auto op = c10::Dispatcher::singleton().findOp(name);
+    if (name.getNamespace() != "aten" || !op.has_value()) continue;
+    const bool composed = op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+                          op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd);
+    if (!composed || !op->hasKernelForDispatchKey(DispatchKey::CPU) || full_of(name) == "copy_") continue;
+    aten->impl(full_of(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&host_kernel>());
+  }
   static auto* cpu = new torch::Library(torch::Library::IMPL, "aten", DispatchKey::CPU, __FILE__, __LINE__);
   cpu->impl("empty.memory_format", TORCH_FN(empty));
   cpu->impl("empty_strided", TORCH_FN(empty_strided));
