@@ -67,7 +67,7 @@ def test_second_table(record_property):
 
 
 def judge_dry(title, result, record_property):
-    """The verdicts are those of the card; where nothing is known, some of PyTorch's own checks come in another order."""
+    """The verdicts are those of the card; where nothing is known, some checks of PyTorch's come in another order."""
     figures.record(
         record_property,
         f"An H200's verdicts in a dry run, {title}",

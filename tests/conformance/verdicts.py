@@ -10,8 +10,9 @@ calls; the other has more dtypes, in-place calls, out=, backward passes, modules
 import json
 import sys
 
-import locus
 from locus.ground_truth import cases, comparing, table, worker
+
+import locus
 
 
 def main(path, step, dry):
