@@ -166,8 +166,9 @@ std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_v
       if (shown++ == kShown) break;
       places += places.empty() ? "" : ", ";
       places += row.line > 0 ? place(row.file, row.line, directory) : "in backward";
-      if (kind == "value")
+      if (kind == "value" && !row.operation.empty()) {
         places += " (" + (row.operation == "aten::copy_" ? "a copy" : waiting_call(row.operation)) + ")";
+      }
       if (kind == "shape" || kind == "computed") places += " (" + operator_name(row.operation) + ")";
     }
     if (shown > kShown) places += ", …";

@@ -97,14 +97,15 @@ Answer Call::answer() {
       case Kind::kReadsValue: {
         const Tensor t = argument(0).toTensor();
         const Knowledge knowledge = knowledge_of(t);
-        if (knowledge == Knowledge::kUnknown) note_value_read();
+        if (knowledge == Knowledge::kUnknown || knowledge == Knowledge::kLikely) note_value_read();
         if (device_ < 0 && is_small(bytes_of_storage(t), t.scalar_type(), true) &&
             !answer_for_this_line().has_value()) {
           return Answer::kCompute;  // made up when it came to the host
         }
-        const at::Scalar value = knowledge == Knowledge::kZeros  ? at::Scalar(0)
-                                 : knowledge == Knowledge::kOnes ? at::Scalar(1)
-                                                                 : made_up_value(t.scalar_type());
+        const bool answered = knowledge == Knowledge::kLikely && answer_for_this_line().has_value();
+        const at::Scalar value = knowledge == Knowledge::kZeros                 ? at::Scalar(0)
+                                 : knowledge == Knowledge::kUnknown || answered ? made_up_value(t.scalar_type())
+                                                                                : at::Scalar(1);
         arguments_.stack.resize(arguments_.base);
         arguments_.stack.emplace_back(as_read(value, t.scalar_type()));
         return Answer::kDone;
@@ -131,8 +132,11 @@ Answer Call::answer() {
       case Kind::kAllTrue:
         return answer_uniform(Knowledge::kOnes);
       case Kind::kKeepsUniform:
+      case Kind::kAll:
       case Kind::kNegates: {
         Knowledge knowledge = knowledge_of(operands_[0]);
+        if (knowledge == Knowledge::kUnknown && plan.dry == Kind::kAll) knowledge = Knowledge::kLikely;
+        if (knowledge == Knowledge::kLikely && plan.dry == Kind::kNegates) break;
         if (operands_.size() != 1 || knowledge == Knowledge::kUnknown) break;
         if (plan.dry == Kind::kNegates) {
           knowledge = knowledge == Knowledge::kZeros ? Knowledge::kOnes : Knowledge::kZeros;
@@ -336,7 +340,9 @@ Tensor Call::make(const TensorGeometry& geometry, Storages& storages, const Geom
     set_knowledge(made, Knowledge::kKnown);
   } else {
     set_knowledge(made, knowledge);
-    if (device_ < 0 && small) fill_for_real(made, made_up_value(geometry.type));
+    if (device_ < 0 && small) {
+      fill_for_real(made, knowledge == Knowledge::kLikely ? at::Scalar(1) : made_up_value(geometry.type));
+    }
   }
   return made;
 }

@@ -26,6 +26,7 @@ std::int64_t selected(const Tensor& mask, std::int64_t possible) {
     case Knowledge::kOnes:
       return possible;
     case Knowledge::kUnknown:
+    case Knowledge::kLikely:
       note(MadeUpKind::kShape);
       return made_up_count(possible);
     case Knowledge::kKnown:

@@ -116,7 +116,7 @@ bool copy_dry(const Tensor& to, const Tensor& from) {
     set_knowledge(to, Knowledge::kUnknown);
     return true;
   }
-  const bool uniform = source != Knowledge::kUnknown;
+  const bool uniform = source == Knowledge::kZeros || source == Knowledge::kOnes;
   if (uniform && whole && (small || !on_host)) {
     set_knowledge(to, small ? Knowledge::kKnown : source);
     if (small) fill_for_real(to, at::Scalar(source == Knowledge::kOnes ? 1 : 0));
@@ -124,7 +124,8 @@ bool copy_dry(const Tensor& to, const Tensor& from) {
   }
   if (on_host && is_small(to.nbytes(), to.scalar_type(), true)) {
     if (from.device().is_cuda() && !uniform) note(engine::MadeUpKind::kValue);  // it has reached the host
-    fill_for_real(to, uniform ? at::Scalar(source == Knowledge::kOnes ? 1 : 0) : made_up_value(to.scalar_type()));
+    const bool ones = source == Knowledge::kOnes || source == Knowledge::kLikely;
+    fill_for_real(to, uniform || ones ? at::Scalar(ones ? 1 : 0) : made_up_value(to.scalar_type()));
   }
   set_knowledge(to, Knowledge::kUnknown);
   return true;

@@ -14,6 +14,7 @@ enum class Kind : std::uint8_t {
   kAllFalse,      ///< isnan and its kin: False everywhere in a healthy run
   kAllTrue,       ///< isfinite
   kKeepsUniform,  ///< all zeros give all zeros, all ones all ones
+  kAll,           ///< the same; of unknown flags a healthy run would say True: they are asked to be sure
   kNegates,       ///< logical_not
   kFill,          ///< overwrites all of its first operand by one value
   kOverwrites,    ///< overwrites all of its first operand

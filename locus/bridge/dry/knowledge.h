@@ -42,6 +42,7 @@ enum class Knowledge : std::uint8_t {
   kUnknown,  ///< there are none
   kZeros,    ///< there are none, and every element is 0
   kOnes,     ///< there are none, and every element is 1
+  kLikely,   ///< there are none; where the host asks, a healthy run would say 1
 };
 
 Knowledge knowledge_of(const at::Tensor& t) noexcept;
