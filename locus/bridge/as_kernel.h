@@ -8,6 +8,7 @@
 #include "locus/bridge/check.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/policy.h"
 #include "locus/bridge/state.h"
 
@@ -31,6 +32,7 @@ class AsKernel {
                 "Expected all tensors to be on the same device, but found at least two devices, cuda:", device_,
                 " and ", t.device(), "!");
     unknown_ = unknown_ || (dry::on() && dry::is_unknown(t));
+    if (ordering()) note_touch(t, /*written=*/false);
     return host_alias(t);
   }
   at::Tensor in(const std::optional<at::Tensor>& t) const { return t.has_value() ? in(*t) : at::Tensor(); }
@@ -43,10 +45,25 @@ class AsKernel {
     auto host = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl());
     at::Tensor made = adopt_tensor(std::move(t), adopt_storage(host, device_, static_cast<size_t>(bytes)));
     if (unknown_) dry::set_knowledge(made, dry::Knowledge::kUnknown);
+    if (ordering()) note_touch(made, /*written=*/true);
     return made;
+  }
+  /// In a dry run nothing passes through here: these were read, and these made.
+  void note_dry(at::TensorList read, at::TensorList made) const {
+    if (!ordering()) return;
+    StreamWork work(device_, t_operator);
+    for (const at::Tensor& t : read) work.touches(t, /*written=*/false);
+    for (const at::Tensor& t : made) work.touches(t, /*written=*/true);
+    work.finish();
   }
 
  private:
+  void note_touch(const at::Tensor& t, bool written) const {
+    StreamWork work(device_, t_operator);
+    work.touches(t, written);
+    work.finish();
+  }
+
   int device_;
   mutable bool unknown_ = false;  ///< an operand's values are, in a dry run: so are the results'
   KernelScope scope_;

@@ -26,10 +26,12 @@
 #include <unordered_set>
 
 #include "locus/bridge/as_kernel.h"
+#include "locus/bridge/capturable.h"
 #include "locus/bridge/cuda_only.h"
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/dry/memory.h"
 #include "locus/bridge/generator.h"
+#include "locus/bridge/graphs.h"
 #include "locus/bridge/scratch.h"
 
 namespace locus::bridge {
@@ -152,6 +154,7 @@ Results forward(const Tensor& query, const Tensor& key, const Tensor& value, con
   const Attention attention(query, key);
   if (dry::on()) {
     if (auto results = forward_dry(attention, kernel.device(), query, key, value, dropout, causal, mask, scale)) {
+      kernel.note_dry({query, key, value, mask.value_or(Tensor())}, {std::get<0>(*results), std::get<1>(*results)});
       return *std::move(results);
     }
   }
@@ -190,6 +193,8 @@ Results backward(const Tensor& grad, const Tensor& query, const Tensor& key, con
       (dry::is_unknown(grad) || dry::is_unknown(query) || dry::is_unknown(key) || dry::is_unknown(value))) {
     Results results{attention.unknown_like(query, kernel.device()), attention.unknown_like(key, kernel.device()),
                     attention.unknown_like(value, kernel.device()), Tensor()};
+    kernel.note_dry({grad, query, key, value, output, log_sum},
+                    {std::get<0>(results), std::get<1>(results), std::get<2>(results)});
     Scratch(kernel.device(), scratch).release();
     return results;
   }
@@ -215,10 +220,8 @@ Results backward(const Tensor& grad, const Tensor& query, const Tensor& key, con
 
 void add_attention_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
   at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&choose);
-  library.impl("_scaled_dot_product_efficient_attention", TORCH_FN(forward));
-  library.impl("_scaled_dot_product_efficient_attention_backward", TORCH_FN(backward));
-  done.insert("_scaled_dot_product_efficient_attention");
-  done.insert("_scaled_dot_product_efficient_attention_backward");
+  add_kernel<&forward>(library, done, "_scaled_dot_product_efficient_attention");
+  add_kernel<&backward>(library, done, "_scaled_dot_product_efficient_attention_backward");
 }
 
 }  // namespace locus::bridge

@@ -16,7 +16,10 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/generator.h"
+#include "locus/bridge/gpu_trace.h"
+#include "locus/bridge/graphs.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
 
@@ -47,6 +50,12 @@ void on_fork_child() {
   g_machine.load()->arena().abandon();
 }
 
+void wait_for_device(int device) {
+  if (capturing()) refuse_to_wait("synchronize", device, -1);
+  host_waits_for_device(device);
+  trace_gpu([](const auto& listener) { listener.trace_gpu_device_synchronization(c10::kCUDA); });
+}
+
 /// PyTorch's idea of the CUDA driver. Order matters to it only through streams and events.
 struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   static constexpr DeviceType static_type = DeviceType::CUDA;  // NOLINT(readability-identifier-naming): PyTorch's
@@ -75,7 +84,9 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   }
   Stream getNewStream(Device device, int priority) const override {
     const int index = resolve_device(device);
-    return make_stream(index, machine().streams().from_pool(index, priority));
+    const int64_t id = machine().streams().from_pool(index, priority);
+    note_new_stream(index, id);
+    return make_stream(index, id);
   }
   Stream exchangeStream(Stream stream) const noexcept override {
     const int index = stream.device_index();
@@ -87,48 +98,79 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
     return reinterpret_cast<void*>(machine().streams().native_handle(stream.device_index(), stream.id()));
   }
   void record(void** event, const Stream& stream, const DeviceIndex, const c10::EventFlag flag) const override {
-    if (*event == nullptr) *event = new sim::Event;
-    auto* e = static_cast<sim::Event*>(*event);
+    const bool is_new = *event == nullptr;
+    if (is_new) *event = new OrderedEvent;
+    auto* e = static_cast<OrderedEvent*>(*event);
     e->timing = flag == c10::EventFlag::BACKEND_DEFAULT;
-    machine().streams().record(*e, stream.device_index(), stream.id());
+    record_event(e, stream.device_index(), stream.id());
+    trace_gpu([&](const auto& listener) {
+      const auto number = reinterpret_cast<uintptr_t>(e);
+      if (is_new) listener.trace_gpu_event_creation(c10::kCUDA, number);
+      listener.trace_gpu_event_record(c10::kCUDA, number, stream_handle(stream.device_index(), stream.id()));
+    });
   }
   void block(void* event, const Stream& stream) const override {
-    if (event != nullptr) {
-      machine().streams().wait(stream.device_index(), stream.id(), *static_cast<sim::Event*>(event));
-    }
+    if (event == nullptr) return;
+    stream_waits(stream.device_index(), stream.id(), *static_cast<OrderedEvent*>(event));
+    trace_gpu([&](const auto& listener) {
+      listener.trace_gpu_event_wait(c10::kCUDA, reinterpret_cast<uintptr_t>(event),
+                                    stream_handle(stream.device_index(), stream.id()));
+    });
   }
   bool queryEvent(void* event) const override {
-    if (event != nullptr) machine().streams().synchronize(*static_cast<sim::Event*>(event));  // whoever asks knows now
+    if (event == nullptr) return true;
+    if (capturing()) refuse_event("query", *static_cast<OrderedEvent*>(event));
+    host_waits(*static_cast<OrderedEvent*>(event));  // whoever asks knows now
     return true;
   }
-  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<sim::Event*>(event); }
+  void destroyEvent(void* event, const DeviceIndex) const noexcept override {
+    if (event != nullptr) {
+      trace_gpu([&](const auto& listener) {
+        listener.trace_gpu_event_deletion(c10::kCUDA, reinterpret_cast<uintptr_t>(event));
+      });
+    }
+    delete static_cast<OrderedEvent*>(event);
+  }
   DeviceIndex deviceCount() const noexcept override {
     look_at_visible_devices();
     return static_cast<DeviceIndex>(simulating() ? machine().devices() : 0);
   }
   bool queryStream(const Stream& stream) const override {
-    machine().streams().synchronize(stream.device_index(), stream.id());
+    if (capturing()) refuse_to_wait("query", stream.device_index(), stream.id());
+    host_waits(stream.device_index(), stream.id());
     return true;
   }
   void synchronizeStream(const Stream& stream) const override {
-    machine().streams().synchronize(stream.device_index(), stream.id());
+    if (capturing()) refuse_to_wait("synchronize", stream.device_index(), stream.id());
+    host_waits(stream.device_index(), stream.id());
+    trace_gpu([&](const auto& listener) {
+      listener.trace_gpu_stream_synchronization(c10::kCUDA, stream_handle(stream.device_index(), stream.id()));
+    });
     static const engine::OperatorId what = operator_number("Stream.synchronize");
     if (watching()) note_synchronization(stream.device_index(), what);
   }
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
-    const auto* e = static_cast<sim::Event*>(event);
-    machine().streams().synchronize(*e);
+    const auto* e = static_cast<OrderedEvent*>(event);
+    if (capturing()) refuse_event("synchronize", *e);
+    host_waits(*e);
+    trace_gpu([&](const auto& listener) {
+      listener.trace_gpu_event_synchronization(c10::kCUDA, reinterpret_cast<uintptr_t>(event));
+    });
     static const engine::OperatorId what = operator_number("Event.synchronize");
     if (watching() && e->device >= 0) note_synchronization(e->device, what);
   }
-  void synchronizeDevice(const DeviceIndex device) const override { machine().streams().synchronize(device); }
-  void recordDataPtrOnStream(const c10::DataPtr&, const Stream&) const override {}
+  void synchronizeDevice(const DeviceIndex device) const override { wait_for_device(device); }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const Stream& stream) const override {
+    record_on_stream(data, stream.device_index(), stream.id());
+  }
   double elapsedTime(void* begin, void* end, const DeviceIndex) const override {
     TORCH_CHECK(begin != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
-    return sim::Streams::elapsed_ms(*static_cast<sim::Event*>(begin), *static_cast<sim::Event*>(end));
+    return sim::Streams::elapsed_ms(*static_cast<OrderedEvent*>(begin), *static_cast<OrderedEvent*>(end));
   }
-  virtual bool isStreamCapturing(const Stream&) const { return false; }
+  virtual bool isStreamCapturing(const Stream& stream) const {
+    return capturing() && is_captured(stream.device_index(), stream.id());
+  }
 #if __has_include(<c10/core/DeviceCapability.h>)
   virtual c10::DeviceCapability getDeviceCapability(Device) const { return {}; }  // every type of PyTorch's
 #endif
@@ -191,7 +233,7 @@ struct SimulatedHooks final : at::CUDAHooksInterface {
   void cuFFTSetPlanCacheMaxSize(DeviceIndex, int64_t) const override {}
   int64_t cuFFTGetPlanCacheSize(DeviceIndex) const override { return 0; }
   void cuFFTClearPlanCache(DeviceIndex) const override {}
-  void deviceSynchronize(DeviceIndex device) const override { machine().streams().synchronize(device); }
+  void deviceSynchronize(DeviceIndex device) const override { wait_for_device(device); }
 };
 
 /// PyTorch makes its hooks object once and keeps it. Both builds' objects have nothing but a virtual

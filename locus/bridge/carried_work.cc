@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "locus/bridge/ordering.h"
+
 namespace locus::bridge {
 
 using c10::ivalue::Future;
@@ -27,6 +29,7 @@ CarriedWork::CarriedWork(int rank, c10d::OpType type, std::vector<Part> parts, s
           c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::vector<c10::Device>{device})),
       left_(parts_.size()),
       point_to_point_(is_point_to_point(type)),
+      barrier_(type == c10d::OpType::BARRIER),
       sequence_(sequence) {}
 
 c10::intrusive_ptr<CarriedWork> CarriedWork::start(c10::intrusive_ptr<CarriedWork> work) {
@@ -57,7 +60,11 @@ void CarriedWork::complete(std::exception_ptr error) {
   if (error != nullptr) {
     future_->setErrorIfNeeded(error);
   } else {
+    // Who waits for the future waits for the stream that it is completed on.
+    const int64_t outer = device_ >= 0 ? current_stream(device_) : 0;
+    if (device_ >= 0) set_current_stream(device_, stream_);
     future_->markCompleted(c10::IValue(results_));
+    if (device_ >= 0) set_current_stream(device_, outer);
   }
   Work::finish(error);
   finish_ = nullptr;
@@ -68,6 +75,20 @@ void CarriedWork::give_up(const std::string& why) {
   if (point_to_point_) {
     for (const Part& part : parts_) part->abort();
   }
+}
+
+void CarriedWork::on_stream(int device, int64_t stream, order::Stamp stamp) {
+  device_ = device, stream_ = stream;
+  stamp_ = std::move(stamp);
+}
+
+/// NCCL's wait() holds up the current stream, and the host only at a barrier.
+void CarriedWork::make_current_stream_wait() const {
+  if (device_ < 0) return;
+  OrderedEvent done;
+  done.stamp = stamp_;
+  stream_waits(device_, current_stream(device_), done);
+  if (barrier_) host_waits(done);
 }
 
 bool CarriedWork::isCompleted() {
@@ -91,7 +112,9 @@ bool CarriedWork::wait_for_parts(std::chrono::milliseconds timeout) {
 bool CarriedWork::wait(std::chrono::milliseconds timeout) {
   ++waiting_;
   const auto done = c10::make_scope_exit([this] { --waiting_; });
-  return point_to_point_ && !ended_.load() ? wait_for_parts(timeout) : Work::wait(timeout);
+  const bool is_done = point_to_point_ && !ended_.load() ? wait_for_parts(timeout) : Work::wait(timeout);
+  make_current_stream_wait();
+  return is_done;
 }
 
 void CarriedWork::abort() {

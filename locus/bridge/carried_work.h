@@ -10,6 +10,8 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "locus/order/order.h"
+
 namespace locus::bridge {
 
 class CarriedWork final : public c10d::Work {
@@ -25,7 +27,7 @@ class CarriedWork final : public c10d::Work {
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
-  void synchronize() override {}
+  void synchronize() override { make_current_stream_wait(); }
   void abort() override;
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return results_; }
@@ -36,10 +38,13 @@ class CarriedWork final : public c10d::Work {
   bool is_waited_for() const { return waiting_.load() > 0; }
   /// Ends the wait with an error: the other side will not come.
   void give_up(const std::string& why);
+  /// It runs on this stream of the device's, which had done `stamp` and no more when it was started.
+  void on_stream(int device, int64_t stream, order::Stamp stamp);
   /// Called once, when the work is done, with or without an error.
   void on_done(std::function<void()> done) { done_ = std::move(done); }
 
  private:
+  void make_current_stream_wait() const;
   void part_done(const std::exception_ptr& error);
   void complete(std::exception_ptr error);
   bool wait_for_parts(std::chrono::milliseconds timeout);
@@ -52,6 +57,10 @@ class CarriedWork final : public c10d::Work {
   std::atomic<bool> ended_{false};
   std::atomic<int> waiting_{0};
   bool point_to_point_;
+  bool barrier_;
+  int device_ = -1;  ///< -1: nobody follows streams
+  int64_t stream_ = 0;
+  order::Stamp stamp_;
   uint64_t sequence_;
 };
 

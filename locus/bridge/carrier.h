@@ -98,6 +98,8 @@ class Carrier final : public c10d::Backend {
   /// Checks NCCL's rules, and lets the other ranks know of the call.
   void begin(const Collective& call);
   WorkPtr carry(const Collective& call, Parts parts, Tensors results, std::function<void()> finish = {});
+  /// What the call touches, and in which order with the rest.
+  void follow(const Collective& call, CarriedWork& work, c10::Device device);
   /// One element-wise reduction over all ranks, in place, of a flat host tensor.
   WorkPtr add_up(at::Tensor& host, const c10d::ReduceOp& how, std::chrono::milliseconds timeout);
   WorkPtr reduce_scatter_bytes(const Collective& call, at::Tensor sum, const at::Tensor& output, int64_t offset,
@@ -122,6 +124,7 @@ class Carrier final : public c10d::Backend {
     int64_t claiming = 0;  ///< the call that waits for the others' devices, before it is a work
   };
   std::shared_ptr<UnderWay> under_way_ = std::make_shared<UnderWay>();
+  std::map<int, int64_t> streams_;  ///< that collectives run on, by device
   std::once_flag claimed_;
   std::optional<Parts> coalesced_;
   c10::Device coalesced_device_{c10::kCUDA, 0};

@@ -4,7 +4,9 @@
 
 #include "locus/bridge/carrier.h"
 #include "locus/bridge/collective_rules.h"
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/state.h"
+#include "locus/bridge/watch.h"
 
 namespace locus::bridge {
 
@@ -107,12 +109,43 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
     const std::lock_guard lock(under_way->mutex);
     under_way->works.erase(number);
   });
+  follow(call, *work, device);
   WorkPtr started = CarriedWork::start(std::move(work));
   if (coalesced_.has_value()) {
     coalesced_->push_back(started);
     coalesced_device_ = device;
   }
   return started;
+}
+
+/// NCCL's way: a stream of the group's own, which waits for the current one. The handle's wait() is the way back.
+void Carrier::follow(const Collective& call, CarriedWork& work, c10::Device device) {
+  if (!simulating() || !device.is_cuda()) return;
+  const int index = device.index();
+  int64_t stream = 0;
+  {
+    const std::lock_guard lock(under_way_->mutex);
+    const auto [entry, is_new] = streams_.try_emplace(index, 0);
+    if (is_new) entry->second = machine().streams().from_pool(index, 0);
+    stream = entry->second;
+  }
+  if (!watching()) return;
+  note_new_stream(index, stream, /*collectives=*/true);
+  OrderedEvent ready, done;
+  record_event(&ready, index, current_stream(index));
+  stream_waits(index, stream, ready);
+  const bool is_root = call.root == rank_;
+  const bool only_reads = call.type == OpType::SEND || (call.type == OpType::BROADCAST && is_root) ||
+                          (call.type == OpType::REDUCE && !is_root);
+  StreamWork touched(index, stream, operator_number(call.name));
+  const Tensors results = work.result();
+  for (const at::Tensor& t : results) touched.touches(t, !only_reads);
+  bool in_place = false;
+  for (const at::Tensor& t : results) in_place = in_place || t.is_same(call.tensor);
+  if (!in_place && call.tensor.defined()) touched.touches(call.tensor, /*written=*/false);
+  touched.finish();
+  record_event(&done, index, stream);
+  work.on_stream(index, stream, done.stamp);
 }
 
 void Carrier::startCoalescing() { coalesced_.emplace(); }

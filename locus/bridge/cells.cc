@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "locus/bridge/as_kernel.h"
+#include "locus/bridge/capturable.h"
 #include "locus/bridge/cuda_only.h"
 
 namespace locus::bridge {
@@ -117,14 +118,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
 }  // namespace
 
 void add_cell_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
-  const auto add = [&](const char* name, auto&& function) {
-    library.impl(name, std::forward<decltype(function)>(function));
-    done.insert(name);
-  };
-  add("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  add("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
-  add("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
-  add("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
+  add_kernel<&lstm_cell>(library, done, "_thnn_fused_lstm_cell");
+  add_kernel<&lstm_cell_backward>(library, done, "_thnn_fused_lstm_cell_backward_impl");
+  add_kernel<&gru_cell>(library, done, "_thnn_fused_gru_cell");
+  add_kernel<&gru_cell_backward>(library, done, "_thnn_fused_gru_cell_backward");
 }
 
 }  // namespace locus::bridge

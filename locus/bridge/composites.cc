@@ -1,6 +1,14 @@
 // See composites.h.
 #include "locus/bridge/composites.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "locus/bridge/door.h"
+#include "locus/bridge/kernels.h"
+#include "locus/bridge/policy.h"
+#include "locus/bridge/reporting.h"
+#include "locus/bridge/wording.h"
+
 namespace locus::bridge {
 namespace {
 
@@ -13,6 +21,17 @@ struct TrialScope {
   TrialScope() { t_trying = true, t_refused = false; }
   ~TrialScope() { t_trying = false; }
 };
+
+/// Whether autograd, which has passed this call on already, will send gradients back to its operands: it would not know
+/// of a move down here, and they would arrive on the wrong device.
+bool is_recorded(const Call& call) {
+  if (!at::GradMode::is_enabled() || !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality))
+    return false;
+  for (const OperandRef& ref : all_operands(call)) {
+    if (operand(call, ref).requires_grad()) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -58,6 +77,28 @@ Violation violation_of_whole(const Call& call) {
     if (!violation.odd.empty()) break;  // 0-dim tensors of the CPU are welcome nearly everywhere
   }
   return violation;
+}
+
+void answer(const Call& call, const Violation& violation, bool unseen) {
+  if (policy() == Policy::kRaise) raise_violation(call, violation);
+  if (unseen && is_recorded(call)) report_and_raise(call, violation);
+  report_and_move(call, violation);
+}
+
+void worded_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const OperatorPlan& plan = plan_of(op);
+  is_unseen();
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  if (policy() == Policy::kRaise && on_two_devices(call)) raise_in_own_words(call);
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+void checked_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const OperatorPlan& plan = plan_of(op);
+  const bool unseen = is_unseen();
+  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
+  Violation violation;
+  if (find_violation(call, &violation)) answer(call, violation, unseen);
+  op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
 }
 
 }  // namespace locus::bridge

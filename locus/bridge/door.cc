@@ -11,6 +11,7 @@
 #include "locus/bridge/composites.h"
 #include "locus/bridge/generator.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/passage.h"
 #include "locus/bridge/pending.h"
 #include "locus/bridge/real.h"
@@ -75,15 +76,22 @@ bool reads_values(const OperatorPlan& plan) {
   return plan.name.find("_like") == std::string::npos && plan.name.compare(0, 10, "aten::new_") != 0;
 }
 
-/// A host operand whose copy from a device nobody waited for.
+/// A copy from a device writes in the order of its stream; a temporary one of the host's is waited for.
+bool is_written_by_device(const Call& call) {
+  return call.plan.copies && call.stack[call.base + 1].isTensor() && call.stack[call.base + 1].toTensor().is_cuda();
+}
+
+/// A host operand that a copy still writes, and nobody waited for; or one that is written while a copy still reads it.
 void check_pending(const Call& call) {
-  if (!reads_values(call.plan)) return;
+  if (!reads_values(call.plan) || call.plan.is_view) return;
   for (const std::uint16_t i : call.plan.holders) {
     const IValue& value = call.stack[call.base + i];
-    if (call.plan.arguments[i].written) continue;  // written, not read: the next copy into the same buffer, say
     if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().device().is_cpu()) continue;
-    if (is_read_by_device(call, value.toTensor())) continue;
-    check_host_read(call.plan.name, value.toTensor(), static_cast<int>(i));
+    if (call.plan.arguments[i].written) {
+      if (!is_written_by_device(call)) check_host_write(call.plan.name, value.toTensor(), static_cast<int>(i));
+    } else if (!is_read_by_device(call, value.toTensor())) {
+      check_host_read(call.plan.name, value.toTensor(), static_cast<int>(i));
+    }
   }
 }
 
@@ -288,7 +296,13 @@ void install_door() {
 
 void check_host_read(const std::string& op, const Tensor& t, int argument) {
   if (policy() == Policy::kRaise || policy() == Policy::kMove) return;
+  if (!on_real_devices()) return order_host_access(op, t, order::Kind::kRead, argument);
   if (const std::optional<int> device = take_pending(t)) report_early_read(op, t, argument, *device);
+}
+
+void check_host_write(const std::string& op, const Tensor& t, int argument) {
+  if (policy() == Policy::kRaise || policy() == Policy::kMove || on_real_devices()) return;
+  order_host_access(op, t, order::Kind::kWrite, argument);
 }
 
 uint64_t calls_seen() { return g_calls.load(); }

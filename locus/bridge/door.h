@@ -43,6 +43,8 @@ KeptErrors& kept_errors();
 
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
 void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);
+/// The host writes to it: a finding when a copy to a device still reads it.
+void check_host_write(const std::string& op, const at::Tensor& tensor, int argument);
 
 /// Operator calls that the door has seen.
 uint64_t calls_seen();

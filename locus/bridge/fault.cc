@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <cstring>
 
 #include "locus/bridge/origins.h"
+#include "locus/bridge/pinned.h"
 #include "locus/bridge/shared_counters.h"
 #include "locus/bridge/state.h"
 
@@ -103,7 +105,18 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   g_previous.sa_handler(signal);
 }
 
+/// Whether the access that faulted was a write; where the machine does not say, it was a read.
+bool is_write([[maybe_unused]] const void* context) {
+#ifdef __x86_64__
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+  return false;
+#endif
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
+  const bool ours = info->si_code > 0 && simulating() && machine().arena().is_device(info->si_addr);
+  if (info->si_code == SEGV_ACCERR && simulating() && !ours && open_pinned(info->si_addr, is_write(context))) return;
   note_fatal_signal(signal);
   const int error = errno;
   const auto self = static_cast<pid_t>(syscall(SYS_gettid));
@@ -114,7 +127,6 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     if (speaker != self) poll(nullptr, 0, 5000);
     return end_by(signal, info);
   }
-  const bool ours = info->si_code > 0 && simulating() && machine().arena().is_device(info->si_addr);
   if (ours) explain(info->si_addr);
   pass_on(signal, info, context);
   if (ours) return end_by(signal, info);  // nobody can make this address readable

@@ -10,6 +10,7 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/dry/knowledge.h"
+#include "locus/bridge/graphs.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
@@ -66,10 +67,12 @@ Booking book(size_t bytes, int device, void* host) {
   auto& memory = machine().memory(device);
   sim::OutOfMemory why;
   Booking booking;
-  booking.account = memory.allocate(bytes, current_stream(device), &why);
+  int64_t stream = current_stream(device);
+  if (capturing()) stream = capture_memory({}, device, stream);
+  booking.account = memory.allocate(bytes, stream, &why);
   if (booking.account == nullptr) {
     if (!dry::on() || dry::settings().strict_memory) raise_out_of_memory(sim::out_of_memory_message(why));
-    booking.account = memory.allocate_beyond(bytes, current_stream(device));
+    booking.account = memory.allocate_beyond(bytes, stream);
     dry::note(engine::MadeUpKind::kMemory, memory.reserved() - static_cast<std::int64_t>(why.capacity));
   }
   booking.counted = watching();

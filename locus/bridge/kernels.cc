@@ -1,6 +1,5 @@
-// The kernels of the simulated devices. One boxed kernel serves nearly all operators: operands are
-// seen at their host addresses, PyTorch's CPU kernel runs, results are handed back as device tensors.
-// No arithmetic here (cells.cc has the few operators that exist for CUDA only).
+// The kernels of the simulated devices. One boxed kernel serves nearly all operators: operands are seen at their host
+// addresses, PyTorch's CPU kernel runs, results are handed back as device tensors. No arithmetic here.
 #include "locus/bridge/kernels.h"
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +16,7 @@
 #include "locus/bridge/door.h"
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/generator.h"
+#include "locus/bridge/graphs.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
@@ -24,7 +24,7 @@
 #include "locus/bridge/scratch.h"
 #include "locus/bridge/special.h"
 #include "locus/bridge/state.h"
-#include "locus/bridge/visit.h"
+#include "locus/bridge/visiting.h"
 #include "locus/bridge/watch.h"
 #include "locus/bridge/wording.h"
 
@@ -42,6 +42,7 @@ struct Operand {
   Tensor device;
   Tensor host;   ///< held until the results are known by their addresses: no other tensor may get this one's
   bool written;  ///< the kernel may change its sizes
+  int argument = 0;
 };
 using Operands = c10::SmallVector<Operand, 6>;
 
@@ -56,24 +57,6 @@ constexpr DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADIn
   TORCH_CHECK_NOT_IMPLEMENTED(
       false, "locus: the operator '", plan.name, "' is not simulated: ", why,
       " Run this part on the CPU (x.cpu()), or guard it so that it is skipped where no real GPU is present.");
-}
-
-/// Whether autograd, which has passed this call on already, will send gradients back to its operands: it would not know
-/// of a move down here, and they would arrive on the wrong device.
-bool is_recorded(const Call& call) {
-  if (!at::GradMode::is_enabled() || !c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality))
-    return false;
-  for (const OperandRef& ref : all_operands(call)) {
-    if (operand(call, ref).requires_grad()) return true;
-  }
-  return false;
-}
-
-/// A broken rule, met in a kernel. `unseen`: no door stood before it.
-void answer(const Call& call, const Violation& violation, bool unseen) {
-  if (policy() == Policy::kRaise) raise_violation(call, violation);
-  if (unseen && is_recorded(call)) report_and_raise(call, violation);
-  report_and_move(call, violation);
 }
 
 class HostCall {
@@ -99,9 +82,14 @@ class HostCall {
  private:
   void run_dry() {
     dry::Call call({op_, plan_, *stack_, base_}, device_);
-    switch (call.answer()) {
+    const bool followed = ordering() && !plan_.is_view;
+    if (followed) hold_operands();
+    const dry::Answer answer = call.answer();
+    if (followed && answer == dry::Answer::kDone) note_dry_work();
+    operands_.clear();
+    switch (answer) {
       case dry::Answer::kDone:
-        if (watching() && (plan_.synchronizes || call.has_mask())) host_waits();
+        if (watching() && (plan_.synchronizes || call.has_mask())) wait_on_host();
         return;
       case dry::Answer::kCompute:
         return compute();
@@ -125,7 +113,6 @@ class HostCall {
     std::optional<CardMemory> memory;
     if (plan_.memory != sim::MemoryRule::kNone) memory.emplace(plan_, *stack_, base_, device_);
     call();
-    if (watching() && (plan_.synchronizes || has_mask_)) host_waits();
     for (auto& operand : operands_) {
       if (!operand.written) continue;
       follow_metadata(operand);
@@ -134,20 +121,53 @@ class HostCall {
     }
     const size_t returns = op_.schema().returns().size();
     const size_t first = stack_->size() - returns;
-    if (!memory.has_value()) {
+    if (memory.has_value()) {
+      memory->play(*stack_, returns, [&](size_t i, std::int64_t bytes) {
+        counted_ = static_cast<size_t>(bytes);
+        bring_to_device((*stack_)[first + i]);
+      });
+    } else {
       for (size_t i = first; i < stack_->size(); ++i) bring_to_device((*stack_)[i]);
-      return;
     }
-    memory->play(*stack_, returns, [&](size_t i, std::int64_t bytes) {
-      counted_ = static_cast<size_t>(bytes);
-      bring_to_device((*stack_)[first + i]);
-    });
+    if (ordering() && !plan_.is_view) note_work();
+    if (watching() && (plan_.synchronizes || has_mask_)) wait_on_host();
   }
 
   /// On a card the host waits for the result, or for how much a mask selects. Masked writes may do without that.
-  void host_waits() const {
-    machine().streams().synchronize(device_, current_stream(device_));
+  void wait_on_host() const {
+    host_waits(device_, current_stream(device_));
     if (!plan_.arguments[0].written) note_synchronization(device_, plan_.number);
+  }
+
+  /// What the kernel has read, written and made, for whoever follows streams.
+  void note_work() {
+    StreamWork work(device_, plan_.number);
+    for (const Operand& each : operands_) work.touches(each.device, each.written, each.argument);
+    for (const auto& [host, device] : adopted_) work.touches(*device, /*written=*/true);
+    work.finish();
+  }
+
+  /// In a dry run nobody brings them to the host.
+  void hold_operands() {
+    const Call call{plan_, op_, *stack_, base_};
+    for (const OperandRef& ref : all_operands(call)) {
+      Tensor t = operand(call, ref);
+      const bool written = plan_.arguments[static_cast<size_t>(ref.argument)].written;
+      if (is_simulated(t)) operands_.push_back({std::move(t), Tensor(), written, ref.argument});
+    }
+  }
+  /// The same for what a dry run has answered: the results are on the stack.
+  void note_dry_work() {
+    for (size_t i = base_; i < stack_->size(); ++i) {
+      look_at_tensors((*stack_)[i], [&](const Tensor& t) {
+        if (!is_simulated(t) || !is_plain(t)) return;
+        for (const Operand& each : operands_) {
+          if (is_plain(each.device) && storage_of(each.device) == storage_of(t)) return;
+        }
+        adopted_.emplace_back(StoragePointer(), StoragePointer::reclaim_copy(storage_of(t)));
+      });
+    }
+    note_work();
   }
 
   /// As a real GPU does, in the kernel. While a program is checked the door has seen most calls before; what
@@ -195,6 +215,7 @@ class HostCall {
         value = cpu_generator_of(default_generator(device_));
       }
     } else {
+      argument_ = static_cast<int>(&argument - plan_.arguments.data());
       visit_tensors(argument.kind, value, [&](Tensor& t) {
         if (!is_simulated(t)) return;
         has_mask_ = has_mask_ || (argument.kind == ArgumentKind::kOptionalTensorList &&
@@ -216,7 +237,7 @@ class HostCall {
       dispatch_by_operands_ = true;
       Tensor host = special_to_host(t, [this](const Tensor& part) { return to_host(Tensor(part), false); });
       learn_as(t, host);
-      operands_.push_back({std::move(t), host, written});
+      operands_.push_back({std::move(t), host, written, argument_});
       return host;
     }
     for (auto& known : operands_) {
@@ -226,7 +247,7 @@ class HostCall {
     }
     Tensor host = host_alias(t);
     if (dispatch_by_operands_) learn_as(t, host);
-    operands_.push_back({std::move(t), host, written});
+    operands_.push_back({std::move(t), host, written, argument_});
     return host;
   }
 
@@ -327,6 +348,7 @@ class HostCall {
   Stack* stack_;
   size_t base_;
   int device_ = -1;
+  int argument_ = 0;       ///< the one at hand
   bool has_mask_ = false;  ///< among the indices
   size_t counted_ = 0;     ///< what the result in hand counts for on the card; 0: its size
   Operands operands_;
@@ -360,7 +382,8 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_o
       plan.name, "' is only available for these backends: [", plan.host_only ? "CPU" : "sparse or nested tensors",
       "].");
   OperatorScope scope(plan.number);
-  HostCall(op, plan, stack, dispatch_by_operands).run();
+  const auto run = [&] { HostCall(op, plan, stack, dispatch_by_operands).run(); };
+  capturing() ? capture_call(op, plan, stack, run) : run();
 }
 
 }  // namespace
@@ -372,21 +395,6 @@ void simulated_special_kernel(const c10::OperatorHandle& op, DispatchKeySet, Sta
 void refusing_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) { refuse_call(op, stack); }
 void refusing_quantized_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack*) {
   refuse(plan_of(op), "quantized tensors are not.");
-}
-void worded_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
-  const OperatorPlan& plan = plan_of(op);
-  is_unseen();
-  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
-  if (policy() == Policy::kRaise && on_two_devices(call)) raise_in_own_words(call);
-  op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
-}
-void checked_composite_kernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack) {
-  const OperatorPlan& plan = plan_of(op);
-  const bool unseen = is_unseen();
-  const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
-  Violation violation;
-  if (find_violation(call, &violation)) answer(call, violation, unseen);
-  op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
 }
 
 }  // namespace locus::bridge

@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "locus/bridge/check.h"
+
 namespace locus::bridge {
 
 /// Runs PyTorch's CPU kernel of the operator on the operands' host addresses.
@@ -17,6 +19,8 @@ void simulated_special_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet
 void checked_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// Takes the operator apart; only the words it raises with are a card's, which has one operator inside for many.
 void worded_composite_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+/// A broken rule, met in a kernel. `unseen`: no door stood before it.
+void answer(const Call& call, const Violation& violation, bool unseen);
 /// Says that quantized tensors are not simulated.
 void refusing_quantized_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// Says by name that the operator is not simulated.

@@ -7,13 +7,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/dry/knowledge.h"
+#include "locus/bridge/gpu_trace.h"
+#include "locus/bridge/graphs.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/pinned.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/shared_counters.h"
 #include "locus/bridge/watch.h"
@@ -26,27 +27,6 @@ c10::Allocator* g_plain_cpu_allocator = nullptr;
 void release_chunk(void* host) { machine().arena().release(host); }
 
 constexpr uint64_t kHeaderMagic = 0x10c05c0de0f1de5aULL;
-constexpr size_t kHeaderBytes = 64;  // keeps the alignment that PyTorch's kernels count on
-static_assert(sizeof(HostHeader) <= kHeaderBytes);
-
-HostHeader* header_before(void* data) { return reinterpret_cast<HostHeader*>(static_cast<char*>(data) - kHeaderBytes); }
-
-void release_with_header(void* data) {
-  HostHeader* header = header_before(data);
-  header->magic = 0;
-  g_plain_cpu_allocator->raw_deleter()(header);
-}
-
-/// Host memory with room in front for what is to be remembered of it.
-c10::DataPtr allocate_with_header(size_t bytes, c10::DeleterFnPtr deleter) {
-  c10::DataPtr plain = g_plain_cpu_allocator->allocate(bytes + kHeaderBytes);
-  auto* header = new (plain.release_context()) HostHeader;
-  header->magic = kHeaderMagic;
-  header->origin.store(0, std::memory_order_relaxed);
-  header->pending.store(false, std::memory_order_relaxed);
-  void* data = reinterpret_cast<char*>(header) + kHeaderBytes;
-  return {data, data, deleter, c10::Device(c10::kCPU)};
-}
 
 /// Frees memory of either kind: what raw_deallocate() needs, which knows only the pointer.
 void release_any(void* pointer) {
@@ -76,9 +56,22 @@ class HostAllocator final : public c10::Allocator {
 };
 HostAllocator g_host_allocator;
 
+void order_block_freed(const DeviceBlock& block) {
+  const sim::CachingModel::Block* account = block.booking.account;
+  order_free(block.device, sim::CachingModel::address_of(account), sim::CachingModel::size_of(account), *block.tracked,
+             block.stream);
+}
+
 void free_block(void* context) {
   auto* block = static_cast<DeviceBlock*>(context);
-  if (block->booking.account != nullptr && !in_bad_fork()) unbook(block->booking, block->device);
+  if (block->booking.account != nullptr && !in_bad_fork()) {
+    trace_gpu([&](const auto& listener) {
+      const void* address = machine().arena().device_address(block->host->mutable_data());
+      listener.trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(address));
+    });
+    if (block->tracked != nullptr) order_block_freed(*block);
+    unbook(block->booking, block->device);
+  }
   delete block;
 }
 
@@ -87,9 +80,19 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device, 
   const c10::Device where(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
   void* data = host->mutable_data();
   if (data == nullptr) return {nullptr, where};
+  const int64_t stream = current_stream(device);
+  if (capturing()) capture_memory(host, device, stream);
   const Booking booking = book(bytes != 0 ? bytes : host->nbytes(), device, data);
-  return {machine().arena().device_address(data), new DeviceBlock{std::move(host), booking, device}, &free_block,
-          where};
+  auto* block = new DeviceBlock{std::move(host), booking, device, stream, birth_time(device)};
+  if (ordering() && booking.account != nullptr) {
+    block->tracked = order_reuse(device, sim::CachingModel::address_of(booking.account),
+                                 sim::CachingModel::size_of(booking.account));
+  }
+  trace_gpu([&](const auto& listener) {
+    listener.trace_gpu_memory_allocation(c10::kCUDA,
+                                         reinterpret_cast<uintptr_t>(machine().arena().device_address(data)));
+  });
+  return {machine().arena().device_address(data), block, &free_block, where};
 }
 
 c10::intrusive_ptr<c10::StorageImpl> make_host_storage(size_t bytes, c10::DataPtr&& data) {
@@ -130,7 +133,9 @@ class SimulatedAllocator final : public DeviceAllocatorBase {
     for (int i = 0; i < machine().devices(); ++i) machine().memory(i).empty_cache();
     machine().arena().trim();
   }
-  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    record_on_stream(data, stream.device_index(), stream.id());
+  }
   DeviceStats getDeviceStats(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override { machine().memory(device).reset_accumulated(); }
   void resetPeakStats(c10::DeviceIndex device) override { machine().memory(device).reset_peak(); }
@@ -161,43 +166,6 @@ DeviceStats SimulatedAllocator::getDeviceStats(c10::DeviceIndex device) {
 }
 #endif
 
-/// Pinned host memory: ordinary memory whose ranges are remembered.
-class PinnedAllocator final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
-    c10::DataPtr data = allocate_with_header(bytes, &release);
-    std::lock_guard<std::mutex> lock(mutex_);
-    ranges_[data.get()] = bytes;
-    return data;
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
-  bool contains(const void* p) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto next = ranges_.upper_bound(p);
-    if (next == ranges_.begin()) return false;
-    auto [begin, bytes] = *std::prev(next);
-    return static_cast<const char*>(p) < static_cast<const char*>(begin) + bytes;
-  }
-
- private:
-  static void release(void* p);
-  std::mutex mutex_;
-  std::map<const void*, size_t> ranges_;
-};
-PinnedAllocator& pinned() {
-  static auto* allocator = new PinnedAllocator;  // never destroyed: tensors may be freed after exit handlers ran
-  return *allocator;
-}
-void PinnedAllocator::release(void* p) {
-  {
-    std::lock_guard<std::mutex> lock(pinned().mutex_);
-    pinned().ranges_.erase(p);
-  }
-  release_with_header(p);
-}
-
 /// Reaches the two protected fields that make a tensor a tensor of another device.
 struct TensorFields : c10::TensorImpl {
   static c10::DispatchKeySet& key_set(c10::TensorImpl& impl) { return impl.*(&TensorFields::key_set_); }
@@ -209,8 +177,27 @@ constexpr auto kBitKeys = c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10:
 
 }  // namespace
 
-DeviceBlock* block_of(const c10::StorageImpl& storage) {
-  const c10::DataPtr& data = storage.data_ptr();
+HostHeader* header_before(void* data) { return reinterpret_cast<HostHeader*>(static_cast<char*>(data) - kHeaderBytes); }
+
+void release_with_header(void* data) {
+  HostHeader* header = header_before(data);
+  header->magic = 0;
+  g_plain_cpu_allocator->raw_deleter()(header);
+}
+
+c10::DataPtr with_header(void* data, c10::DeleterFnPtr deleter) {
+  auto* header = new (header_before(data)) HostHeader;
+  header->magic = kHeaderMagic;
+  header->origin.store(0, std::memory_order_relaxed);
+  return {data, data, deleter, c10::Device(c10::kCPU)};
+}
+
+c10::DataPtr allocate_with_header(size_t bytes, c10::DeleterFnPtr deleter) {
+  c10::DataPtr plain = g_plain_cpu_allocator->allocate(bytes + kHeaderBytes);
+  return with_header(static_cast<char*>(plain.release_context()) + kHeaderBytes, deleter);
+}
+
+DeviceBlock* block_of(const c10::DataPtr& data) {
   return data.get_deleter() == &free_block ? static_cast<DeviceBlock*>(data.get_context()) : nullptr;
 }
 
@@ -218,8 +205,7 @@ HostHeader* header_of(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
   if (data.get() == nullptr) return nullptr;
   const auto deleter = data.get_deleter();
-  return deleter == &release_with_header || deleter == pinned().raw_deleter() ? header_before(data.get_context())
-                                                                              : nullptr;
+  return deleter == &release_with_header || deleter == pinned_deleter() ? header_before(data.get_context()) : nullptr;
 }
 
 engine::OriginId origin_of(const c10::StorageImpl& storage) {
@@ -247,8 +233,6 @@ void set_origin(const c10::StorageImpl& storage, engine::OriginId origin) {
 
 c10::Allocator* device_allocator() { return g_device_allocator; }
 c10::Allocator* host_allocator() { return &g_host_allocator; }
-c10::Allocator* pinned_allocator() { return &pinned(); }
-bool is_pinned(const void* data) { return pinned().contains(data); }
 
 void install_host_allocator() {
   if (g_plain_cpu_allocator != nullptr) return;
@@ -278,6 +262,16 @@ c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10:
                                      device, bytes);
   std::memcpy(block_of(*storage)->host->mutable_data(), data, host->nbytes());
   return storage;
+}
+
+c10::intrusive_ptr<c10::StorageImpl> device_storage_over(c10::intrusive_ptr<c10::StorageImpl> host, int device) {
+  const size_t bytes = host->nbytes();
+  const c10::Device where(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
+  void* data = host->mutable_data();
+  void* address = data != nullptr ? machine().arena().device_address(data) : nullptr;
+  c10::DataPtr memory(address, new DeviceBlock{std::move(host), Booking{}, device, 0, 0}, &free_block, where);
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, std::move(memory),
+                                               device_allocator(), /*resizable=*/false);
 }
 
 c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device_storage) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
 
@@ -39,11 +40,15 @@ struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
   Booking booking;                            ///< what the card's allocator would hold for it
   int device;
+  int64_t stream;    ///< whose pool it is from
+  order::Time born;  ///< see birth_time()
+  std::unique_ptr<Tracked> tracked = nullptr;
   std::uint8_t knowledge = 0;  ///< of its values, in a dry run: dry::Knowledge
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).
-DeviceBlock* block_of(const c10::StorageImpl& storage);
+DeviceBlock* block_of(const c10::DataPtr& data);
+inline DeviceBlock* block_of(const c10::StorageImpl& storage) { return block_of(storage.data_ptr()); }
 
 /// The allocator for kCUDA: memory is unreadable at the address it returns.
 c10::Allocator* device_allocator();
@@ -63,6 +68,8 @@ c10::intrusive_ptr<c10::StorageImpl> new_device_storage(size_t bytes, int device
 /// counts for `bytes` on the card, where the card's kernel would make something else of it; for its own size at 0.
 c10::intrusive_ptr<c10::StorageImpl> adopt_storage(const c10::intrusive_ptr<c10::StorageImpl>& host, int device,
                                                    size_t bytes = 0);
+/// A device storage over host memory that has one already: the same bytes, counted once.
+c10::intrusive_ptr<c10::StorageImpl> device_storage_over(c10::intrusive_ptr<c10::StorageImpl> host, int device);
 /// The CPU storage at the twin address of a device storage.
 c10::intrusive_ptr<c10::StorageImpl> host_storage(const c10::StorageImpl& device_storage);
 /// After a kernel re-allocated the host twin (resize_): the device storage follows.
@@ -82,8 +89,18 @@ at::Tensor empty_on_device(c10::IntArrayRef size, c10::IntArrayRef stride, caffe
 struct HostHeader {
   uint64_t magic;
   std::atomic<engine::OriginId> origin;
-  std::atomic<bool> pending;  ///< a copy to it was started without waiting, see pending.h
+  bool closed = false;              ///< some of its pages are
+  size_t pages = 0;                 ///< bytes of pages that are this memory's own, see pinned.h
+  order::Shadow* shadow = nullptr;  ///< of pinned memory that streams use
 };
+constexpr size_t kHeaderBytes = 64;  // keeps the alignment that PyTorch's kernels count on
+static_assert(sizeof(HostHeader) <= kHeaderBytes);
+HostHeader* header_before(void* data);
+/// Host memory with room in front for what is to be remembered of it.
+c10::DataPtr allocate_with_header(size_t bytes, c10::DeleterFnPtr deleter);
+/// The same where the memory is there, with that room.
+c10::DataPtr with_header(void* data, c10::DeleterFnPtr deleter);
+void release_with_header(void* data);
 /// The header of a host storage, or nullptr (memory from before the check, or not from PyTorch).
 HostHeader* header_of(const c10::StorageImpl& storage);
 

@@ -192,7 +192,7 @@ void run(const Piece& piece, const variable_list& tensors, Stack* stack) {
 
 // Of a recurrent network: input, hx (a list for an LSTM), params, has_biases, num_layers, dropout, train,
 // bidirectional, batch_first.
-enum Place { kInput, kState, kParams, kHasBiases, kLayers, kDropout, kTrain, kBidirectional, kBatchFirst };
+enum Slot { kInput, kState, kParams, kHasBiases, kLayers, kDropout, kTrain, kBidirectional, kBatchFirst };
 
 /// The network as cuDNN sees it; nothing where PyTorch would not ask cuDNN.
 std::optional<sim::RecurrentShape> recurrent_shape(const Piece& piece, int gates) {

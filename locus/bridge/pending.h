@@ -1,6 +1,6 @@
-// Copies from a device to pinned memory that were started without waiting: which bytes of the host may still be old. On
-// simulated devices the order of streams and events tells whether the host has waited; on a real card the card does: an
-// event is recorded behind each copy. Never on the path of a program that makes no such copies.
+// Copies from a real card to pinned memory that were started without waiting: which bytes of the host may still be old.
+// The card tells: an event is recorded behind each copy. On simulated devices the order of streams does, see
+// ordering.h. Never on the path of a program that makes no such copies.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,8 @@
 
 namespace locus::bridge {
 
-/// How many copies may still be under way: while there are none, nobody can read one too early.
+/// How many copies between the host and devices of either kind may still be under way: while there are none, nobody can
+/// be too early.
 extern std::atomic<int> g_pending_copies;
 inline bool copies_pending() { return g_pending_copies.load(std::memory_order_relaxed) != 0; }
 

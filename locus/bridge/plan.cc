@@ -76,6 +76,9 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   for (size_t i = 0; i < schema.returns().size() && i < 32; ++i) {
     if (schema.returns()[i].alias_info() != nullptr) plan.aliases |= uint32_t{1} << i;
   }
+  bool writes = false;
+  for (const Argument& argument : plan.arguments) writes = writes || argument.written;
+  plan.is_view = (plan.aliases != 0 && !writes) || plan.name.compare(0, 12, "aten::resize") == 0;
   for (const char* name : {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal",
                            "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::bincount",
                            "aten::repeat_interleave.Tensor", "aten::histc", "aten::is_nonzero"}) {

@@ -37,6 +37,7 @@ struct OperatorPlan {
   bool moves = false;                  ///< _to_copy: the result is the operand, elsewhere
   bool copies = false;                 ///< copy_: what is written keeps its place, what is read crosses over
   uint32_t aliases = 0;                ///< which results are (views of) arguments, by bit
+  bool is_view = false;                ///< touches no element
   bool writes_part = false;            ///< an index or a mask says which elements
   bool synchronizes = false;           ///< the host waits for its result
   int tensors = 0;                     ///< how many arguments hold tensors (a list counts twice)

@@ -1,6 +1,5 @@
 // Matrix products that read half precision and write single: CUDA has them in one operator, the CPU in two.
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
@@ -9,6 +8,7 @@
 #include <torch/library.h>
 
 #include "locus/bridge/as_kernel.h"
+#include "locus/bridge/capturable.h"
 #include "locus/bridge/cuda_only.h"
 #include "locus/bridge/scratch.h"
 
@@ -87,21 +87,15 @@ Tensor& baddbmm_out(const Tensor& self, const Tensor& batch1, const Tensor& batc
 }  // namespace
 
 void add_product_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
-  const auto add = [&](const char* name, const char* overload, auto&& function) {
-    // Older versions of PyTorch have none of them.
-    if (!c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, overload}).has_value()) return;
-    const std::string full = std::string(name) + "." + overload;
-    library.impl(full.c_str(), std::forward<decltype(function)>(function));
-    done.insert(full);
-  };
-  add("mm", "dtype", TORCH_FN(mm));
-  add("bmm", "dtype", TORCH_FN(bmm));
-  add("addmm", "dtype", TORCH_FN(addmm));
-  add("baddbmm", "dtype", TORCH_FN(baddbmm));
-  add("mm", "dtype_out", TORCH_FN(mm_out));
-  add("bmm", "dtype_out", TORCH_FN(bmm_out));
-  add("addmm", "dtype_out", TORCH_FN(addmm_out));
-  add("baddbmm", "dtype_out", TORCH_FN(baddbmm_out));
+  // Older versions of PyTorch have none of them.
+  add_kernel<&mm>(library, done, "mm.dtype");
+  add_kernel<&bmm>(library, done, "bmm.dtype");
+  add_kernel<&addmm>(library, done, "addmm.dtype");
+  add_kernel<&baddbmm>(library, done, "baddbmm.dtype");
+  add_kernel<&mm_out>(library, done, "mm.dtype_out");
+  add_kernel<&bmm_out>(library, done, "bmm.dtype_out");
+  add_kernel<&addmm_out>(library, done, "addmm.dtype_out");
+  add_kernel<&baddbmm_out>(library, done, "baddbmm.dtype_out");
 }
 
 }  // namespace locus::bridge

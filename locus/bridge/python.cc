@@ -1,4 +1,5 @@
 // The module locus._bridge: what the Python package may ask of the C++ side. No logic of its own.
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Storage.h>
@@ -12,6 +13,7 @@
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/plan.h"
 #include "locus/bridge/scratch.h"
@@ -232,7 +234,9 @@ PYBIND11_MODULE(_bridge, m) {
   });
   m.def("stream_from_pool", [](int device, int priority) {
     const int index = device_argument(device);
-    return stream_tuple(machine().streams().from_pool(index, priority), index);
+    const int64_t id = machine().streams().from_pool(index, priority);
+    note_new_stream(index, id);
+    return stream_tuple(id, index);
   });
   m.def("priority_of", [](int64_t id) { return machine().streams().priority_of(id); });
   m.def("stream_handle",
@@ -243,7 +247,7 @@ PYBIND11_MODULE(_bridge, m) {
   });
   m.def("synchronize", [](int device) {
     const int index = device_argument(device);
-    machine().streams().synchronize(index);
+    at::detail::getCUDAHooks().deviceSynchronize(static_cast<c10::DeviceIndex>(index));
     static const engine::OperatorId what = operator_number("torch.cuda.synchronize");
     if (watching()) note_synchronization(index, what);
   });
@@ -266,6 +270,7 @@ PYBIND11_MODULE(_bridge, m) {
   define_reporting(m);
   define_collectives(m);
   define_graph(m);
+  define_graphs(m);
   define_ranks(m);
   define_ledger(m);
   define_report(m);

@@ -22,10 +22,12 @@
 #include "locus/bridge/cuda_only.h"
 #include "locus/bridge/dry/host.h"
 #include "locus/bridge/dry/knowledge.h"
+#include "locus/bridge/graphs.h"
 #include "locus/bridge/host_room.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/pinned.h"
 #include "locus/bridge/plan.h"
 #include "locus/bridge/rules.h"
 #include "locus/bridge/state.h"
@@ -98,7 +100,9 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
 /// Host to device, device to host, device to device: one copy between host addresses.
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   is_unseen();
+  if (capturing() && capture_copy(self, source, non_blocking)) return self;
   if (watching()) note_transfer(self, source, non_blocking);
+  const PinnedWindow window(self, source);
   if (dry::on() && dry::copy_dry(self, source)) return self;
   const Tensor to = is_simulated(self) ? host_alias(self) : self;
   const Tensor from = is_simulated(source) ? host_alias(source) : source;
@@ -165,7 +169,9 @@ Tensor& set_nothing(Tensor& self) {
   return set_storage(self, at::Storage(new_device_storage(0, self.device().index())));
 }
 
-void record_stream(Tensor&, at::Stream) {}
+void record_stream(Tensor& t, at::Stream stream) {
+  record_on_stream(t.storage().data_ptr(), stream.device_index(), stream.id());
+}
 bool no_cudnn_ctc(const Tensor&, const Tensor&, c10::IntArrayRef, c10::IntArrayRef, int64_t) { return false; }
 bool no_cudnn_ctc_tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, int64_t) { return false; }
 

@@ -13,10 +13,13 @@
 #include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/pinned.h"
 #include "locus/bridge/write_trace.h"
 #include "locus/engine/blame/blame.h"
 #include "locus/engine/finding_log.h"
+#include "locus/engine/graphs.h"
 #include "locus/engine/merge.h"
+#include "locus/engine/races.h"
 #include "locus/report/json.h"
 #include "locus/report/text.h"
 
@@ -51,6 +54,23 @@ std::pair<std::string, Told> add_case(const std::string& text, uint64_t key, con
     log().add(std::move(finding), key == 0 ? 0 : key++);  // several findings of one event have keys in a row
   }
   return answer;
+}
+
+/// Keeps a finding; with a directory, its root cause and text.
+Told keep_one(engine::Finding finding, uint64_t key, const std::string& directory) {
+  Told told;
+  report::TextOptions options;
+  options.directory = directory;
+  if (!directory.empty()) told.emplace_back(engine::root_cause(finding), report::render_finding(finding, options));
+  log().add(std::move(finding), key);
+  return told;
+}
+
+Told add_race(const std::string& text, uint64_t key, const std::string& directory) {
+  return keep_one(engine::races::tell(engine::races::parse_facts(text)), key, directory);
+}
+Told add_graph_mistake(const std::string& text, uint64_t key, const std::string& directory) {
+  return keep_one(engine::graphs::tell(engine::graphs::parse_facts(text)), key, directory);
 }
 
 /// Where the operands of a case should be; keeps nothing.
@@ -111,8 +131,11 @@ void complete(engine::Report& report) {
 
 void define_reporting(py::module_& m) {
   m.def("add_case", &add_case, py::arg("case"), py::arg("key") = 0, py::arg("directory") = "");
+  m.def("add_race", &add_race, py::arg("facts"), py::arg("key") = 0, py::arg("directory") = "");
+  m.def("add_graph_mistake", &add_graph_mistake, py::arg("facts"), py::arg("key") = 0, py::arg("directory") = "");
   m.def("blame_device", &blame_device);
   m.def("count_repeats", [] {
+    report_pinned_faults();
     finish_jobs();
     // The first time of each was counted when it was added.
     for (const auto& [key, count] : take_repeats()) {

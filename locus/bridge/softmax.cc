@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "locus/bridge/as_kernel.h"
+#include "locus/bridge/capturable.h"
 #include "locus/bridge/cuda_only.h"
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/scratch.h"
@@ -22,7 +23,10 @@ Tensor forward(const Tensor& self, int64_t dim, bool half_to_float) {
   AsKernel kernel(self);
   if (dry::on()) {
     const char* name = kLog ? "aten::_log_softmax" : "aten::_softmax";
-    if (const auto made = dry::by_rule(name, "", kernel.device(), {self, dim, half_to_float})) return made->front();
+    if (const auto made = dry::by_rule(name, "", kernel.device(), {self, dim, half_to_float})) {
+      kernel.note_dry({self}, *made);
+      return made->front();
+    }
   }
   const Tensor input = kernel.in(self);
   return kernel.out_as_is(Function(half_to_float ? input.to(at::kFloat) : input, dim, false));
@@ -39,8 +43,10 @@ Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scala
   const Scratch product(kernel.device(), kLog ? 0 : static_cast<std::int64_t>(grad.nbytes()));
   if (dry::on()) {
     const char* name = kLog ? "aten::_log_softmax_backward_data" : "aten::_softmax_backward_data";
-    if (const auto made = dry::by_rule(name, "", kernel.device(), {grad, output, dim, input_type}))
+    if (const auto made = dry::by_rule(name, "", kernel.device(), {grad, output, dim, input_type})) {
+      kernel.note_dry({grad, output}, *made);
       return made->front();
+    }
   }
   const Tensor result = Function(kernel.in(grad), kernel.in(output), dim, grad.scalar_type());
   return kernel.out_as_is(result.scalar_type() == input_type ? result : result.to(input_type));
@@ -49,12 +55,10 @@ Tensor backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scala
 }  // namespace
 
 void add_softmax_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
-  library.impl("_softmax", &forward<&at::_softmax, false>);
-  library.impl("_log_softmax", &forward<&at::_log_softmax, true>);
-  library.impl("_softmax_backward_data", &backward<&at::_softmax_backward_data, false>);
-  library.impl("_log_softmax_backward_data", &backward<&at::_log_softmax_backward_data, true>);
-  for (const char* name : {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"})
-    done.insert(name);
+  add_kernel<&forward<&at::_softmax, false>>(library, done, "_softmax");
+  add_kernel<&forward<&at::_log_softmax, true>>(library, done, "_log_softmax");
+  add_kernel<&backward<&at::_softmax_backward_data, false>>(library, done, "_softmax_backward_data");
+  add_kernel<&backward<&at::_log_softmax_backward_data, true>>(library, done, "_log_softmax_backward_data");
 }
 
 }  // namespace locus::bridge

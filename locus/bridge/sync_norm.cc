@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "locus/bridge/as_kernel.h"
+#include "locus/bridge/capturable.h"
 #include "locus/bridge/cuda_only.h"
 
 namespace locus::bridge {
@@ -115,16 +116,12 @@ Tensor backward_input(const Tensor& grad, const Tensor& input, const Tensor& mea
 }  // namespace
 
 void add_sync_norm_kernels(torch::Library& library, std::unordered_set<std::string>& done) {
-  library.impl("batch_norm_stats", TORCH_FN(stats));
-  library.impl("batch_norm_gather_stats_with_counts", TORCH_FN(gather_stats));
-  library.impl("batch_norm_gather_stats", TORCH_FN(gather_stats_one_count));
-  library.impl("batch_norm_elemt", TORCH_FN(normalize));
-  library.impl("batch_norm_backward_reduce", TORCH_FN(backward_sums));
-  library.impl("batch_norm_backward_elemt", TORCH_FN(backward_input));
-  for (const char* name : {"batch_norm_stats", "batch_norm_gather_stats_with_counts", "batch_norm_gather_stats",
-                           "batch_norm_elemt", "batch_norm_backward_reduce", "batch_norm_backward_elemt"}) {
-    done.insert(name);
-  }
+  add_kernel<&stats>(library, done, "batch_norm_stats");
+  add_kernel<&gather_stats>(library, done, "batch_norm_gather_stats_with_counts");
+  add_kernel<&gather_stats_one_count>(library, done, "batch_norm_gather_stats");
+  add_kernel<&normalize>(library, done, "batch_norm_elemt");
+  add_kernel<&backward_sums>(library, done, "batch_norm_backward_reduce");
+  add_kernel<&backward_input>(library, done, "batch_norm_backward_elemt");
 }
 
 }  // namespace locus::bridge

@@ -8,7 +8,7 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/memory.h"
-#include "locus/bridge/pending.h"
+#include "locus/bridge/ordering.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/write_trace.h"
 
@@ -124,7 +124,9 @@ bool in_autograd_node() noexcept { return torch::autograd::get_current_node() !=
 static int card(const at::Tensor& t) { return t.device().is_cuda() ? t.device().index() : -1; }
 
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
-  if (to.device() == from.device() || on_real_devices()) return;
+  if (on_real_devices()) return;
+  const bool waits = order_copy(to, from, non_blocking);
+  if (to.device() == from.device()) return;
   const auto bytes = static_cast<int64_t>(from.nbytes());
   const bool host_side = to.device().is_cpu() || from.device().is_cpu();
   TransferKind kind = t_moving ? kMovedByLocus : kBlocking;
@@ -134,17 +136,8 @@ void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocki
   }
   transfers().add({current_site(), device_number(from), device_number(to), kind}, bytes);
   if (tracing()) trace_transfer(card(from), card(to), bytes, current_site());
-  const int device = to.device().is_cpu() ? from.device().index() : to.device().index();
-  if (!to.device().is_cpu()) {
-    if (kind == kBlocking && from.device().is_cpu()) machine().streams().synchronize(device, current_stream(device));
-  } else if (kind == kNonBlocking) {
-    note_pending(to, device);
-  } else {
-    // A blocking copy to the host waits for the stream; so does one into memory that is not pinned.
-    machine().streams().synchronize(device, current_stream(device));
-    static const engine::OperatorId copy = operator_number("aten::copy_");
-    note_synchronization(device, copy);
-  }
+  static const engine::OperatorId copy = operator_number("aten::copy_");
+  if (waits && to.device().is_cpu()) note_synchronization(from.device().index(), copy);
 }
 
 void note_synchronization(int device, engine::OperatorId what, std::int64_t nanoseconds) {

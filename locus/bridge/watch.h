@@ -43,7 +43,7 @@ class MovingScope {
  private:
   bool outer_;
 };
-/// A copy between devices: into the ledger; a non-blocking one to the host leaves its destination pending.
+/// A copy: into the ledger where it is between devices, and to those who follow what streams do.
 void note_transfer(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
 /// The host waits for a device here (.item(), nonzero(), synchronize()); `what` is an operator number.
 void note_synchronization(int device, engine::OperatorId what, std::int64_t nanoseconds = 0);

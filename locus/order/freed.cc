@@ -13,7 +13,7 @@ void FreedMemory::free(std::uint64_t address, std::uint64_t bytes, const Shadow&
     access.gaps = false;  // the whole block is given away
     uses.push_back(access);
   };
-  shadow.each([&](const Cell& cell) {
+  shadow.each([&](const Cell& cell, std::uint64_t, std::uint64_t) {
     keep(cell.write);
     keep(cell.read);
     if (cell.reads != nullptr) std::for_each(cell.reads->begin(), cell.reads->end(), keep);

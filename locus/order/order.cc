@@ -1,6 +1,8 @@
 // See order.h.
 #include "locus/order/order.h"
 
+#include <algorithm>
+
 namespace locus::order {
 namespace {
 
@@ -99,7 +101,9 @@ void Order::work(Lane lane, const Touch* touches, std::size_t count, Conflicts* 
     for (std::size_t i = 0; i < count; ++i) {
       const Touch& touch = touches[i];
       if (touch.kind != kind) continue;
+      const std::size_t before = conflicts->size();
       touch.shadow->add(kind, access_of(touch.note, lane, time), touch.range, state.clock, conflicts);
+      for (std::size_t k = before; k < conflicts->size(); ++k) (*conflicts)[k].touch = static_cast<std::uint32_t>(i);
     }
   }
 }
@@ -114,20 +118,25 @@ void Order::host_access(const Touch& touch, Conflicts* conflicts, Lane thread) {
                     conflicts);
 }
 
-bool Order::host_may(Kind kind, const Shadow& shadow, Lane thread) const {
+std::vector<Pending> Order::pending(const Shadow& shadow, Lane thread) const {
   const std::lock_guard lock(mutex_);
   const VectorClock& clock = lanes_[thread].clock;
-  bool may = true;
-  const auto look = [&](const Access& access) { may = may && access.time <= clock.at(access.lane); };
-  shadow.each([&](const Cell& cell) {
-    look(cell.write);
-    if (kind == Kind::kRead) return;
-    look(cell.read);
-    if (cell.reads != nullptr) {
-      for (const Access& read : *cell.reads) look(read);
-    }
+  std::vector<Pending> found;
+  shadow.each([&](const Cell& cell, std::uint64_t begin, std::uint64_t end) {
+    const auto is_pending = [&](const Access& access) { return access.time > clock.at(access.lane); };
+    bool reads = is_pending(cell.read);
+    if (cell.reads != nullptr) reads = reads || std::any_of(cell.reads->begin(), cell.reads->end(), is_pending);
+    const bool writes = is_pending(cell.write);
+    if (reads || writes) found.push_back({begin, end, writes ? Kind::kWrite : Kind::kRead});
   });
-  return may;
+  return found;
+}
+
+bool Order::host_may(Kind kind, const Shadow& shadow, Lane thread) const {
+  for (const Pending& each : pending(shadow, thread)) {
+    if (kind == Kind::kWrite || each.kind == Kind::kWrite) return false;
+  }
+  return true;
 }
 
 void Order::assume_written(Shadow* shadow, Lane lane, Time time, Note note) {
@@ -143,19 +152,22 @@ void Order::free(int device, std::uint64_t address, std::uint64_t bytes, const S
   VectorClock done = lanes_[home].clock;
   for (const Lane lane : recorded) done.join(lanes_[lane].clock);
   freed_[static_cast<std::size_t>(device)].free(address, bytes, shadow, done);
+  count_freed();
 }
 
 bool Order::reuse(int device, std::uint64_t address, std::uint64_t bytes, Shadow* shadow) {
   const std::lock_guard lock(mutex_);
   freed_[static_cast<std::size_t>(device)].reuse(address, bytes, shadow);
+  count_freed();
   bool any = shadow->is_split();
-  shadow->each([&](const Cell& cell) { any = any || !cell.empty(); });
+  shadow->each([&](const Cell& cell, std::uint64_t, std::uint64_t) { any = any || !cell.empty(); });
   return any;
 }
 
-bool Order::any_freed(int device) const {
-  const std::lock_guard lock(mutex_);
-  return !freed_[static_cast<std::size_t>(device)].empty();
+void Order::count_freed() {
+  bool any = false;
+  for (const FreedMemory& each : freed_) any = any || !each.empty();
+  any_freed_.store(any, std::memory_order_relaxed);
 }
 
 Time Order::now(Lane lane) const {

@@ -4,6 +4,7 @@
 // makes the calls.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -38,6 +39,12 @@ struct Touch {
   Note note;
 };
 
+/// Bytes that a lane still reads or writes, for all that a thread of the host knows.
+struct Pending {
+  std::uint64_t begin, end;
+  Kind kind;
+};
+
 /// All lanes of a process. Thread-safe; a shadow is touched under the same lock.
 class Order {
  public:
@@ -64,7 +71,9 @@ class Order {
   void work(Lane lane, const Touch* touches, std::size_t count, Conflicts* conflicts, Lane by = kHost);
   /// The host itself reads or writes memory that lanes use.
   void host_access(const Touch& touch, Conflicts* conflicts, Lane thread = kHost);
-  /// Whether the host knows all that was done to the memory: nothing is under way that it could disturb.
+  /// What is under way in the memory, in the order of its bytes.
+  std::vector<Pending> pending(const Shadow& shadow, Lane thread = kHost) const;
+  /// Whether nothing is under way that such an access of the host's could disturb, or be disturbed by.
   bool host_may(Kind kind, const Shadow& shadow, Lane thread = kHost) const;
   /// What the memory holds was put there by this lane at this time, before anybody kept track.
   void assume_written(Shadow* shadow, Lane lane, Time time, Note note);
@@ -76,7 +85,8 @@ class Order {
             const std::vector<Lane>& recorded);
   /// True where the memory's last owner may still be in use: the shadow knows of it from now on.
   bool reuse(int device, std::uint64_t address, std::uint64_t bytes, Shadow* shadow);
-  bool any_freed(int device) const;
+  /// Without a lock: whether any device has such memory.
+  bool any_freed() const noexcept { return any_freed_.load(std::memory_order_relaxed); }
 
   Time now(Lane lane) const;
 
@@ -89,10 +99,12 @@ class Order {
   };
   State& learn(Lane lane, Lane by);
   void tick(Lane lane);
+  void count_freed();
 
   mutable std::mutex mutex_;
   std::deque<State> lanes_;
   std::vector<FreedMemory> freed_;
+  std::atomic<bool> any_freed_{false};
 };
 
 }  // namespace locus::order

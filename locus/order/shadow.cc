@@ -82,7 +82,7 @@ void Shadow::add_to(Cell& cell, Kind kind, const Access& access, const Range& ra
                     std::uint64_t end, const VectorClock& now, Conflicts* conflicts) {
   const auto judge = [&](Kind first_kind, const Access& first) {
     if (is_before(first, access.lane, now) || !share_bytes(first, range, begin, end)) return;
-    conflicts->push_back({first_kind, first, begin, end});
+    conflicts->push_back({first_kind, first, begin, end, 0});
   };
   judge(Kind::kWrite, cell.write);
   if (kind == Kind::kWrite) {

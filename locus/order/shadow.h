@@ -50,6 +50,7 @@ struct Conflict {
   Kind first_kind = Kind::kWrite;
   Access first;
   std::uint64_t begin = 0, end = Range::kEnd;
+  std::uint32_t touch = 0;  ///< which of a work's touches is the second
 };
 using Conflicts = std::vector<Conflict>;
 
@@ -76,11 +77,11 @@ class Shadow {
   void add(Kind kind, Access access, const Range& range, const VectorClock& now, Conflicts* conflicts);
   /// Uses of a freed tensor that had these bytes before: later writes must come after them.
   void inherit(const std::vector<Access>& uses, const Range& range);
-  /// Calls `visit(const Cell&)` for all that is known.
+  /// Calls `visit(const Cell&, begin, end)` for all that is known.
   template <class Visit>
   void each(Visit&& visit) const {
-    if (pieces_ == nullptr) return visit(whole_);
-    for (const Piece& piece : *pieces_) visit(piece.cell);
+    if (pieces_ == nullptr) return visit(whole_, std::uint64_t{0}, Range::kEnd);
+    for (const Piece& piece : *pieces_) visit(piece.cell, piece.begin, piece.end);
   }
   bool is_split() const { return pieces_ != nullptr; }
 

@@ -227,6 +227,7 @@ std::size_t CachingModel::rounded_size(std::size_t bytes) {
 }
 
 std::size_t CachingModel::size_of(const Block* block) noexcept { return block->size; }
+std::uint64_t CachingModel::address_of(const Block* block) noexcept { return block->address; }
 
 CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why) {
   State& s = *state_;

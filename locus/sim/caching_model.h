@@ -64,6 +64,8 @@ class CachingModel {
   /// The rounded size that memory_allocated() counts for this block.
   static std::size_t rounded_size(std::size_t bytes);
   static std::size_t size_of(const Block* block) noexcept;
+  /// Where the card's allocator has put it: blocks that are alive together have different ones.
+  static std::uint64_t address_of(const Block* block) noexcept;
 
   void empty_cache();
   void reset_peak();

@@ -1,11 +1,10 @@
-// Streams and events: positions that only grow, and who is known to have waited for what. Nothing waits here and
-// nothing runs. Where the books must be shortened they err towards "has been waited for": no false alarms.
+// See stream.h.
 #include "locus/sim/stream.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
+#include <vector>
 
 namespace locus::sim {
 
@@ -31,73 +30,17 @@ int number_of(std::int64_t id) noexcept {
   return static_cast<int>(1 + level * Streams::kPoolSize + place);
 }
 
-/// Since position `at` of a stream, position `position` of some other stream is behind it.
-struct Mark {
-  std::uint64_t at, position;
-};
-
-/// All marks for one other stream, both fields growing. The history is short: an event is waited for soon after it
-/// was recorded, or has been recorded again.
-struct Cover {
-  static constexpr std::size_t kMarks = 8;
-  int other = kNoStream;
-  std::size_t used = 0;
-  std::array<Mark, kMarks> marks;
-
-  void add(Mark mark) noexcept {
-    if (used > 0 && marks[used - 1].position >= mark.position) return;
-    if (used == kMarks) {
-      marks[1].at = marks[0].at;  // the two oldest become one, which claims the larger position early
-      std::move(marks.begin() + 1, marks.end(), marks.begin());
-      --used;
-    }
-    marks[used++] = mark;
-  }
-  std::uint64_t position_at(std::uint64_t at) const noexcept {
-    for (std::size_t i = used; i-- > 0;) {
-      if (marks[i].at <= at) return marks[i].position;
-    }
-    return 0;
-  }
-};
-
-struct Stream {
-  std::atomic<std::uint64_t> position{0};
-  std::atomic<std::uint64_t> seen{0};  // by the host
-  std::vector<Cover> covers;           // at most one per other stream
-
-  Cover& cover(int other) {
-    for (Cover& c : covers) {
-      if (c.other == other) return c;
-    }
-    covers.push_back({.other = other, .used = 0, .marks = {}});
-    return covers.back();
-  }
-  void see(std::uint64_t to) noexcept {
-    if (seen.load(std::memory_order_relaxed) < to) seen.store(to, std::memory_order_release);
-  }
-};
-
 }  // namespace
 
 struct Streams::State {
-  explicit State(int count)
-      : devices(std::max(count, 0)), streams(devices * kStreamsPerDevice), turns(devices * kPriorities) {}
+  explicit State(int count) : devices(std::max(count, 0)), turns(static_cast<std::size_t>(devices) * kPriorities) {}
 
   int index_of(int device, std::int64_t id) const noexcept {
     const int number = number_of(id);
     return device < 0 || device >= devices || number == kNoStream ? kNoStream : device * kStreamsPerDevice + number;
   }
-  /// The host has waited for this position, and so for all that the stream itself had waited for by then.
-  void see(int index, std::uint64_t position) noexcept {
-    Stream& stream = streams[index];
-    stream.see(position);
-    for (const Cover& cover : stream.covers) streams[cover.other].see(cover.position_at(position));
-  }
 
   const int devices;
-  mutable std::mutex mutex;  // guards covers and writes of seen
-  std::vector<Stream> streams;
   std::vector<std::atomic<std::uint32_t>> turns;  // pool streams handed out, per device and priority
 };
 
@@ -134,60 +77,12 @@ std::uint64_t Streams::native_handle(int device, std::int64_t stream) const noex
   return 0x510000000000 + static_cast<std::uint64_t>(index) * 0x100;  // looks like a pointer, is none
 }
 
-std::uint64_t Streams::advance(int device, std::int64_t stream) noexcept {
-  const int index = state_->index_of(device, stream);
-  if (index == kNoStream) return 0;
-  return state_->streams[index].position.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
 void Streams::record(Event& event, int device, std::int64_t stream) noexcept {
-  // Recording is itself something queued: the event gets a position of its own, never 0.
   event.device = device;
   event.stream = stream;
-  event.position = advance(device, stream);
   event.nanoseconds = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
           .count());
-}
-
-void Streams::wait(int device, std::int64_t stream, const Event& event) noexcept {
-  const int waiter = state_->index_of(device, stream), source = state_->index_of(event.device, event.stream);
-  if (waiter == kNoStream || source == kNoStream || event.position == 0 || waiter == source) return;
-  const std::lock_guard guard(state_->mutex);
-  const std::uint64_t at = advance(device, stream);
-  Stream& to = state_->streams[waiter];
-  to.cover(source).add({at, event.position});
-  for (const Cover& cover : state_->streams[source].covers) {
-    const std::uint64_t position = cover.position_at(event.position);
-    if (position != 0 && cover.other != waiter) to.cover(cover.other).add({at, position});
-  }
-}
-
-void Streams::synchronize(const Event& event) noexcept {
-  const int index = state_->index_of(event.device, event.stream);
-  if (index == kNoStream || event.position == 0) return;
-  const std::lock_guard guard(state_->mutex);
-  state_->see(index, event.position);
-}
-
-void Streams::synchronize(int device, std::int64_t stream) noexcept {
-  const int index = state_->index_of(device, stream);
-  if (index == kNoStream) return;
-  const std::lock_guard guard(state_->mutex);
-  state_->see(index, state_->streams[index].position.load(std::memory_order_relaxed));
-}
-
-void Streams::synchronize(int device) noexcept {
-  if (device < 0 || device >= state_->devices) return;
-  const std::lock_guard guard(state_->mutex);
-  for (int i = device * kStreamsPerDevice; i < (device + 1) * kStreamsPerDevice; ++i) {
-    state_->see(i, state_->streams[i].position.load(std::memory_order_relaxed));
-  }
-}
-
-bool Streams::host_has_seen(int device, std::int64_t stream, std::uint64_t position) const noexcept {
-  const int index = state_->index_of(device, stream);
-  return index == kNoStream || position <= state_->streams[index].seen.load(std::memory_order_acquire);
 }
 
 double Streams::elapsed_ms(const Event& begin, const Event& end) noexcept {

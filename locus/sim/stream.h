@@ -1,20 +1,16 @@
-// Streams and events of the simulated devices: identities, order and time. Kernels run at once,
-// so nothing here waits; what is kept is who was recorded after whom, so that a reader can tell
-// whether a program has synchronized before it looked.
+// Streams and events of the simulated devices: identities and time. Kernels run at once, so nothing
+// here waits; what a program may count on is the work of locus/order.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 namespace locus::sim {
 
-/// An event: the position on its stream at which it was last recorded.
+/// An event: where and when it was last recorded.
 struct Event {
-  int device = -1;
+  int device = -1;  ///< -1: never recorded
   std::int64_t stream = 0;
-  std::uint64_t position = 0;     ///< 0: never recorded
   std::uint64_t nanoseconds = 0;  ///< host clock at record()
   bool timing = false;
 };
@@ -38,20 +34,7 @@ class Streams {
   /// A number like a cudaStream_t: 0 for the default stream, unique otherwise.
   std::uint64_t native_handle(int device, std::int64_t stream) const noexcept;
 
-  /// Work was queued on the stream: its position moves on. Cheap: called for each asynchronous copy, not for each
-  /// kernel.
-  std::uint64_t advance(int device, std::int64_t stream) noexcept;
-  void record(Event& event, int device, std::int64_t stream) noexcept;
-  /// The stream waits for the event: what the event covers is from now on covered by the stream too.
-  void wait(int device, std::int64_t stream, const Event& event) noexcept;
-
-  /// The host waited for an event, a stream or a whole device.
-  void synchronize(const Event& event) noexcept;
-  void synchronize(int device, std::int64_t stream) noexcept;
-  void synchronize(int device) noexcept;
-  /// Has the host waited for this position of the stream (by any of the above)?
-  bool host_has_seen(int device, std::int64_t stream, std::uint64_t position) const noexcept;
-
+  static void record(Event& event, int device, std::int64_t stream) noexcept;
   /// Milliseconds between two recorded events.
   static double elapsed_ms(const Event& begin, const Event& end) noexcept;
 

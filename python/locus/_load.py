@@ -71,10 +71,11 @@ def load_bridge(import_torch: bool = True) -> Bridge:
 
 
 def library_folders() -> list[str]:
-    """Where code lives that is not the program's: PyTorch, Locus and the standard library."""
+    """Where code lives that is not the program's: PyTorch, Locus, NumPy and the standard library."""
     import torch
 
-    files = (torch.__file__, __file__, os.__file__)
+    numpy = importlib.util.find_spec("numpy")
+    files = [torch.__file__, __file__, os.__file__, *([numpy.origin] if numpy is not None and numpy.origin else [])]
     return [os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files]
 
 

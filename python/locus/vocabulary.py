@@ -165,5 +165,11 @@ Reason = Literal[
     "moved-after-wrapping",
     "optimizer-before",
     "device-not-passed",
+    "overwritten-too-early",
+    "freed-too-early",
+    "never-waited",
+    "not-capturable",
+    "graph-input-gone",
+    "frozen-in-graph",
 ]
 """Why a tensor is where it is: the name of a finding's code."""

@@ -336,6 +336,43 @@ def test_memory_is_that_of_the_run_with_values(tmp_path, name):
     assert memory(tmp_path, name, "--dry") == memory(tmp_path, name)
 
 
+GRAPH = """
+    import resource, torch
+    model = torch.nn.Sequential(torch.nn.Linear(8192, 16384), torch.nn.ReLU(), torch.nn.Linear(16384, 8192)).cuda()
+    static, counter = torch.randn(4096, 8192, device="cuda"), torch.zeros((), device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        model(static).sum().backward()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        counter += 1
+        model(static).sum().backward()
+    for step in range(3):
+        static.copy_(torch.randn(4096, 8192, device="cuda"))
+        graph.replay()
+    assert counter.item() == 3, counter
+    print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+def test_a_graph_is_captured_and_replayed_without_values(tmp_path):
+    """What is small has its values; what is large costs no memory of the host's: with values it is 3 GiB."""
+    out, _ = locus(tmp_path, "check", "--dry", source=GRAPH, status=0)
+    assert int(out.split("PEAK")[1].split()[0]) < 1000, out
+
+
+@pytest.mark.parametrize("name", ["two_streams", "pinned_memory"])
+def test_races_are_found_without_values(tmp_path, name):
+    """Nothing is small here, so that each operator is answered by its shapes."""
+    path = PROGRAMS / "streams" / f"{name}.py"
+    found = report(tmp_path, "--dry", "--dry-keep", "0", path=path)["findings"]
+    lines = path.read_text().splitlines()
+    assert len(found) == sum("# BUG" in line for line in lines), found
+    assert {f["code"] for f in found} == {"LOC020", "LOC034"}
+
+
 SAMPLE = ["class_weights", "rotary_cache"]
 
 
@@ -344,7 +381,7 @@ SAMPLE = ["class_weights", "rotary_cache"]
     "path",
     [
         pytest.param(path, marks=[] if path.stem in SAMPLE else pytest.mark.slow, id=path.stem)
-        for path in sorted((PROGRAMS / "wrong").glob("*.py"))
+        for path in sorted([*(PROGRAMS / "wrong").glob("*.py"), *(PROGRAMS / "streams").glob("*.py")])
     ],
 )
 def test_findings_are_those_of_the_run_with_values(tmp_path, path, keep):

@@ -43,7 +43,13 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "device-ids",
                                     "moved-after-wrapping",
                                     "optimizer-before",
-                                    "device-not-passed"};
+                                    "device-not-passed",
+                                    "overwritten-too-early",
+                                    "freed-too-early",
+                                    "never-waited",
+                                    "not-capturable",
+                                    "graph-input-gone",
+                                    "frozen-in-graph"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;
@@ -87,7 +93,8 @@ TEST(Codes, KnowTheReasonsOfTheFirstOnes) {
   EXPECT_EQ(info(Code::kModelNotMoved).reason, "model-not-moved");
   EXPECT_EQ(info(Code::kPlainAttribute).code, "LOC003");
   EXPECT_EQ(info(Code::kOther).code, "LOC021");
-  EXPECT_EQ(info(Code::kReadTooEarly).severity, Severity::kWarning);
+  EXPECT_EQ(info(Code::kReadTooEarly).severity, Severity::kError);
+  EXPECT_EQ(info(Code::kSharedCheckpoint).severity, Severity::kWarning);
   EXPECT_EQ(to_string(Severity::kError), "error");
   EXPECT_EQ(to_string(Severity::kWarning), "warning");
 }

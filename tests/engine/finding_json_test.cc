@@ -62,7 +62,7 @@ TEST(FindingJson, ReadsAnOperandOfACase) {
 
 TEST(FindingJson, TakesCodeAndSeverityFromTheReason) {
   EXPECT_EQ(read<Finding>(R"({"reason": "plain-attribute"})").code, "LOC003");
-  EXPECT_EQ(read<Finding>(R"({"reason": "read-too-early"})").severity, Severity::kWarning);
+  EXPECT_EQ(read<Finding>(R"({"reason": "shared-checkpoint"})").severity, Severity::kWarning);
   EXPECT_EQ(read<Finding>(R"({"code": "LOC014"})").reason, "index");
   EXPECT_EQ(read<Finding>(R"({"code": "LOC014", "severity": "warning"})").severity, Severity::kWarning);
   EXPECT_EQ(read<Finding>(R"({"code": "X1", "reason": "mine"})").code, "X1");

@@ -177,7 +177,7 @@ TEST(FindingLog, FillsInWhatTheFirstEventDidNotKnow) {
 
 TEST(FindingLog, SortsBySeverityFileAndLine) {
   FindingLog log;
-  log.add(make(1, 1, "w", "LOC020"));  // a warning
+  log.add(make(1, 1, "w", "LOC027"));  // a warning
   log.add(make(30, 1));
   log.add(make(4, 1));
   auto other_file = make(2, 1);

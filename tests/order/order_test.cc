@@ -103,18 +103,33 @@ TEST_F(OrderTest, TheHostOverwritesWhatACopyStillReads) {
   EXPECT_EQ(host(x_, Kind::kWrite), 1U);
 }
 
+TEST_F(OrderTest, WhatIsUnderWayIsKnownByItsBytes) {
+  const Touch row{&x_, Kind::kWrite, Range{64, 128, nullptr}, Note()},
+      other{&x_, Kind::kRead, Range{0, 64, nullptr}, Note()};
+  order_.work(main_, &row, 1, &found_);
+  order_.work(side_, &other, 1, &found_);
+  const std::vector<Pending> pending = order_.pending(x_);
+  ASSERT_EQ(pending.size(), 2U);
+  EXPECT_EQ(pending[0].end, 64U);
+  EXPECT_EQ(pending[0].kind, Kind::kRead);
+  EXPECT_EQ(pending[1].begin, 64U);
+  EXPECT_EQ(pending[1].kind, Kind::kWrite);
+  order_.host_waits(main_);
+  EXPECT_EQ(order_.pending(x_).size(), 1U);
+}
+
 TEST_F(OrderTest, MemoryThatIsReusedTooEarly) {
   order_.wait_for(side_, main_);
   write(main_, x_);
   order_.wait_for(side_, main_);
   read(side_, x_, 21);
   order_.free(0, 1000, 500, x_, main_, {});
-  EXPECT_TRUE(order_.any_freed(0));
+  EXPECT_TRUE(order_.any_freed());
   EXPECT_TRUE(order_.reuse(0, 1000, 500, &y_));
   ASSERT_EQ(write(main_, y_), 1U);
   EXPECT_TRUE(found_[0].first.freed);
   EXPECT_EQ(found_[0].first.site, 21U);
-  EXPECT_FALSE(order_.any_freed(0));
+  EXPECT_FALSE(order_.any_freed());
 }
 
 TEST_F(OrderTest, MemoryThatTheAllocatorWaitsFor) {

@@ -76,7 +76,7 @@ TEST(Shadow, ForgetsRatherThanGrow) {
   Shadow shadow;
   for (std::uint64_t i = 0; i < 4 * Shadow::kMostPieces; i += 2) add(shadow, Kind::kWrite, kMain, {i, i + 1});
   std::size_t pieces = 0;
-  shadow.each([&](const Cell&) { pieces += 1; });
+  shadow.each([&](const Cell&, std::uint64_t, std::uint64_t) { pieces += 1; });
   EXPECT_LE(pieces, Shadow::kMostPieces + 2);
 }
 

@@ -157,7 +157,7 @@ engine::Report compared_report() {
   for (std::size_t i = 0; i < report.findings.size(); ++i) report.findings[i].id = "id" + std::to_string(i);
   report.ignored = {
       {"a", "LOC004", "/home/me/work/a.py", 7, "a comment at a.py:7: on purpose", "comment", "add() got <two>"},
-      {"b", "LOC020", "/home/me/work/b.py", 8, "/home/me/work/pyproject.toml", "settings", ""}};
+      {"b", "LOC027", "/home/me/work/b.py", 8, "/home/me/work/pyproject.toml", "settings", ""}};
   report.not_run = {{"/home/me/work/net.py", "Net.<sample>", 30}, {"/home/me/work/other.py", "", 0}};
   engine::Comparison& since = report.baseline.emplace();
   since.file = "old<er>.json";

@@ -12,8 +12,10 @@
 #include <string>
 
 #include "locus/bridge/check.h"
+#include "locus/bridge/door.h"
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/pending.h"
 
 namespace locus::bridge::dry {
 namespace {
@@ -35,6 +37,15 @@ bool keep_bytes(std::size_t bytes) {
   return false;
 }
 
+/// Operators that pass the door without stopping are seen by the memory that they write; here nobody writes any.
+void check_written(const Arguments& arguments) {
+  for (std::size_t i = 0; i < arguments.plan.arguments.size(); ++i) {
+    const c10::IValue& value = arguments.stack[arguments.base + i];
+    if (!arguments.plan.arguments[i].written || !value.isTensor()) continue;
+    check_host_write(arguments.plan.name, value.toTensor(), static_cast<int>(i));
+  }
+}
+
 void host_kernel(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const OperatorPlan& plan = plan_of(op);
   const Arguments arguments{op, plan, *stack, stack->size() - plan.arguments.size()};
@@ -43,6 +54,7 @@ void host_kernel(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stac
     if (!t.device().is_cpu()) return op.redispatchBoxed(below, stack);  // the device's kernel looks at them
   }
   OperatorScope scope(t_operator != 0 ? t_operator : plan.number);
+  if (copies_pending()) check_written(arguments);
   Call call(arguments, -1);
   switch (call.answer()) {
     case Answer::kDone:

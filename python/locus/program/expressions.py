@@ -71,7 +71,7 @@ def operand_nodes(use: Use, operands: list[RawOperand], op: str) -> list[ast.AST
     elif use.node is not None and use.inner is None:
         for number, operand in enumerate(operands):
             if found[number] is None:
-                node = _by_place(use.node, operand, op)
+                node = by_place(use.node, operand, op)
                 if node is not None and node not in found and _could_be(node, operand.get("tensor"), use.frame):
                     found[number] = node
     if op == "numpy" and found == [None] and isinstance(use.node, ast.Call) and use.node.args:
@@ -250,7 +250,7 @@ def _could_be(node: ast.AST, tensor: object, frame: types.FrameType) -> bool:
     return value is values.MISSING or not values.is_tensor(value) or values.likeness(value, tensor) is not None
 
 
-def _by_place(node: ast.AST, operand: RawOperand, op: str) -> ast.AST | None:
+def by_place(node: ast.AST, operand: RawOperand, op: str) -> ast.AST | None:
     """The expression that stands where the operator's schema has the argument."""
     place, element = operand.get("position", -1), operand.get("index", -1)
     if isinstance(node, (ast.BinOp, ast.AugAssign)):

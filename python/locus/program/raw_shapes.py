@@ -44,6 +44,56 @@ class RawOperand(_RawOperandMore):
     written: bool
 
 
+class RawSide(TypedDict):
+    """One of two accesses that nothing orders."""
+
+    site: int
+    overload: str
+    argument: int
+    writes: bool
+    device: int
+    """-1: the host."""
+    stream: int
+    stream_site: int
+    collective: bool
+
+
+class _RawRaceMore(TypedDict, total=False):
+    key: int
+    step: int
+    policy: int
+
+
+class RawRace(_RawRaceMore):
+    """Two accesses that nothing orders, as the bridge sees them."""
+
+    kind: Literal["race"]
+    freed: bool
+    in_backward: bool
+    first: RawSide
+    second: RawSide
+    current: tuple[int, int]
+    """The current stream where the second access happens: its device and number."""
+    tensor: torch.Tensor | None
+
+
+class _RawGraphMore(TypedDict, total=False):
+    step: int
+    policy: int
+
+
+class RawGraph(_RawGraphMore):
+    """A mistake with a CUDA graph, as the bridge sees it."""
+
+    kind: Literal["graph"]
+    what: str
+    op: str
+    words: str
+    site: int
+    first: int
+    key: int
+
+
 class _RawCaseMore(TypedDict, total=False):
     forward_site: int
     in_backward: bool

@@ -289,3 +289,26 @@ class Report(TypedDict, total=False):
     ignored: list[object]
     not_run: list[NotRun]
     baseline: object
+
+
+class RaceSide(TypedDict):
+    """One of two accesses that nothing orders, by the program's names."""
+
+    at: Location
+    op: str
+    stream: str
+    writes: bool
+
+
+class RaceFacts(TypedDict):
+    """What the C++ side makes a finding about a race of; each field is explained in locus/engine/races.h."""
+
+    kind: str
+    first: RaceSide
+    second: RaceSide
+    cause: Location
+    operands: list[Operand]
+    fixes: list[Edit]
+    step: int
+    wait: str
+    in_backward: bool

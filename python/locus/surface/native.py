@@ -167,7 +167,7 @@ def _device_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         "_cuda_get_sync_debug_mode": sync_debug_mode.get,
         "_cuda_sleep": _nothing,
         "_cuda_ipc_collect": _nothing,
-        "_cuda_isCurrentStreamCapturing": lambda: False,
+        "_cuda_isCurrentStreamCapturing": bridge.is_capturing,
     }
 
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from locus.errors import NotSimulated
 
 _EAGER = "run the same code without a graph; a simulated device has no launch overhead to save."
+_DUMP = "a simulated graph is a list of operators; there is no cudaGraph_t behind it."
 _POOL = "allocate without it; torch.cuda.memory_allocated() and max_memory_allocated() are simulated."
 _SENSOR = "there is no card to measure; guard the call, or read it on a real GPU."
 _COLLECTIVE = "use torch.cuda.comm or torch.nn.DataParallel, which are simulated."
@@ -26,10 +27,9 @@ _SHARING = (
 )
 
 NOT_SIMULATED: dict[str, str] = {
-    "torch.cuda.CUDAGraph": _EAGER,
-    "torch.cuda.graph": _EAGER,
-    "torch.cuda.graph_pool_handle": _EAGER,
-    "torch.cuda.make_graphed_callables": _EAGER,
+    "torch.cuda.CUDAGraph.debug_dump": _DUMP,
+    "torch.cuda.CUDAGraph.raw_cuda_graph": _DUMP,
+    "torch.cuda.CUDAGraph.raw_cuda_graph_exec": _DUMP,
     "torch.cuda.export_dot": _EAGER,
     "torch.cuda.export_graph_data": _EAGER,
     "torch.cuda.graphs.register_graph_capture_start_hook": _EAGER,

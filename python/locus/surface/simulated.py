@@ -248,8 +248,20 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "`Stream`, `Event`, `current_stream`, `synchronize`",
             "yes",
-            "kernels run at once; order and waits are kept track of, `elapsed_time` is the host's clock",
+            "kernels run at once; order and waits are followed, `elapsed_time` is the host's clock",
             "tests/python/test_streams.py",
+        ),
+        Feature(
+            "`CUDAGraph`, `torch.cuda.graph`, `make_graphed_callables`",
+            "yes",
+            "values, private pools, generators, a card's refusals",
+            "tests/python/test_graphs.py",
+        ),
+        Feature(
+            "`torch.cuda._sanitizer`, GPU-trace callbacks",
+            "yes",
+            "streams, events, memory",
+            "tests/python/test_gpu_trace.py",
         ),
         Feature(
             "`ExternalStream`", "partly", "only with a simulated stream's own handle", "tests/python/test_streams.py"
@@ -330,9 +342,14 @@ SECTIONS: dict[str, list[Feature]] = {
             "PyTorch's error, or a fault that names the tensor",
             "",
         ),
-        Feature("a pinned copy read too early", "yes", "LOC020, a warning", "tests/check/test_wrong.py"),
+        Feature(
+            "races between streams, copies, the allocator, collectives and the host",
+            "yes",
+            "LOC020, LOC034 to LOC036; host threads count as one. [how-to/streams.md](how-to/streams.md)",
+            "tests/check/test_streams.py",
+        ),
         Feature("CUDA in a forked DataLoader worker", "partly", "LOC018, read from what the worker raised", ""),
-        Feature("values that are wrong for other reasons (races between streams, wrong shapes)", "no", "", ""),
+        Feature("values that are wrong for other reasons (wrong shapes)", "no", "", ""),
     ],
 }
 

@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from locus import faults
-from locus.program import histories, moments, values
+from locus.program import frozen_values, histories, moments, values
 from locus.watch import interruptions
 
 _Listener = Callable[..., None]
@@ -109,6 +109,7 @@ def _note_optimizer(name: str, result: object, args: tuple[Any, ...], kwargs: di
 
 
 def _note_step(optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    frozen_values.note_step(optimizer)
     count = getattr(histories.bridge(), "count_step", None)
     if count is not None:
         count()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from locus._bridge import Bridge
     from locus.program import shapes
-    from locus.program.raw_shapes import RawCase
+    from locus.program.raw_shapes import RawCase, RawGraph, RawRace
     from locus.program.shapes import Case, Location
 
 
@@ -74,7 +74,7 @@ def install() -> Bridge:
 
 
 def report(
-    raw: RawCase, frame: types.FrameType | None = None, thread: int = 0
+    raw: RawCase | RawRace | RawGraph, frame: types.FrameType | None = None, thread: int = 0
 ) -> tuple[bool, str, Callable[[], None] | None]:
     """Called by the bridge for each distinct mistake, on a thread of Locus's own while the program's waits:
     (the program wants the error, where the operands belong, what to call on the program's own thread or None).
@@ -91,14 +91,49 @@ def report(
         # Nor does a tensor of a class of the program's own get a say in how it is looked at.
         with (
             places.standing_at(frame, thread),
-            places.alone(raw.get("alone", False)),
+            places.alone(bool(raw.get("alone", False))),
             source.at_one_moment(),
             torch._C.DisableTorchFunctionSubclass(),
         ):
-            return _report(raw, frame)
+            if raw["kind"] == "race":
+                return _report_race(raw)
+            return _report_graph(raw) if raw["kind"] == "graph" else _report(raw, frame)
     finally:
         if tracing is not None:
             torch._C._set_tracing_state(tracing)  # type: ignore[attr-defined]
+
+
+def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
+    """A mistake with a CUDA graph."""
+    from locus.program import histories
+
+    unknown = places.unknown_location()
+    use, first = (histories.site_location(site) or unknown for site in (raw["site"], raw["first"]))
+    facts = {
+        "what": raw["what"], "use": use, "first": first, "op": raw["op"], "words": raw["words"], "fixes": [],
+        "step": int(raw.get("step", 0)),
+    }  # fmt: skip
+    directory = os.getcwd() if raw.get("policy", COLLECT) == WARN else ""
+    told = load_bridge().add_graph_mistake(json.dumps(facts), raw.get("key", 0), directory)
+    note_change()
+    return False, "", functools.partial(_warn_all, told, use) if told else None
+
+
+def _report_race(raw: RawRace) -> tuple[bool, str, Callable[[], None] | None]:
+    """Two accesses that nothing orders. PyTorch has no error for that: there is nothing to raise."""
+    from locus.blame import races
+
+    bridge = load_bridge()
+    if at_finding is not None:
+        try:
+            at_finding(places.user_frames(places.frames_here()))
+        except BaseException as error:
+            faults.note("a look around", error)
+    directory = os.getcwd() if raw.get("policy", COLLECT) == WARN else ""
+    race = races.build(raw)
+    told = bridge.add_race(json.dumps(race), raw.get("key", 0), directory)
+    note_change()
+    return False, "", functools.partial(_warn_all, told, race["second"]["at"]) if told else None
 
 
 def _report(raw: RawCase, frame: types.FrameType | None) -> tuple[bool, str, Callable[[], None] | None]:

@@ -1,4 +1,4 @@
-// The tensors of an operator's arguments, one by one.
+// The tensors of an argument, one after another.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace locus::bridge {
 
-/// Calls `visit(at::Tensor&)` on each defined tensor of an argument; a true return value writes the tensor back.
+/// Calls `visit(Tensor&)` on each defined tensor of an argument; a true return value writes the tensor back.
 template <class Visit>
 void visit_tensors(ArgumentKind kind, c10::IValue& value, Visit&& visit) {
   if (kind == ArgumentKind::kTensor) {
@@ -41,6 +41,18 @@ void visit_tensors(ArgumentKind kind, c10::IValue& value, Visit&& visit) {
       fresh.push_back(std::move(t));
     }
     value = std::move(fresh);
+  }
+}
+
+/// Calls `visit(const Tensor&)` on each defined tensor of a value.
+template <class Visit>
+void look_at_tensors(const c10::IValue& value, Visit&& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& t : value.toTensorVector()) {
+      if (t.defined()) visit(t);
+    }
   }
 }
 

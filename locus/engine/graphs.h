@@ -1,0 +1,44 @@
+// Mistakes with CUDA graphs, as facts, and the finding with its sentences that they come to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locus/engine/finding.h"
+
+namespace locus::engine::graphs {
+
+/// What is wrong. (name, its name in JSON, the finding's reason)
+// clang-format off
+#define LOCUS_GRAPH_MISTAKE(each)                            \
+  each(kRefused, "refused", "not-capturable")                \
+  each(kFreed, "freed", "graph-input-gone")                  \
+  each(kMoved, "moved", "graph-input-gone")                  \
+  each(kFrozen, "frozen", "frozen-in-graph")
+// clang-format on
+
+enum class What : std::uint8_t {
+#define LOCUS_NAME(name, text, reason) name,
+  LOCUS_GRAPH_MISTAKE(LOCUS_NAME)
+#undef LOCUS_NAME
+};
+
+struct Facts {
+  What what = What::kRefused;
+  Location use;       ///< the call that is refused; the replay
+  Location first;     ///< the use in the capture
+  std::string op;     ///< of the call in the capture; a value's name: "SGD.param_groups[0]['lr']"
+  std::string words;  ///< the card's; "reads" or "writes"; "0.1 in the graph, 0.01 now"
+  std::vector<Fix> fixes;
+  std::int64_t step = 0;
+};
+
+void from_json(const Json& json, Facts& facts);
+/// Facts as JSON. Throws FormatError.
+Facts parse_facts(std::string_view text);
+
+Finding tell(const Facts& facts);
+
+}  // namespace locus::engine::graphs

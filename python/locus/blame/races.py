@@ -1,0 +1,267 @@
+"""Two accesses that nothing orders: which lines and streams they are, by the program's own names, and the wait that is
+missing, as an edit. What is known goes to the C++ side (locus/engine/races.h), which has the words.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from locus import faults
+from locus.blame import facts
+from locus.fixing import rewriting
+from locus.program import expressions, histories, places, source
+
+if TYPE_CHECKING:
+    from locus.program.raw_shapes import RawCase, RawOperand, RawRace, RawSide
+    from locus.program.shapes import Edit, Location, Operand, RaceFacts
+
+CURRENT = "torch.cuda.current_stream()"
+
+
+def build(raw: RawRace) -> RaceFacts:
+    """All that can be said of a race. A fault in one part does not cost the others."""
+    frames = places.frames_here()
+    users = [] if raw["in_backward"] else places.user_frames(frames)
+    first, second = raw["first"], raw["second"]
+    race = _Race(raw, users)
+    fix: tuple[Edit, Location] | None = None
+    operands: list[Operand] = []
+    try:
+        operands = race.operands()
+    except BaseException as error:  # what an object of the program raises when it is looked at
+        faults.note("the tensor of a race", error)
+    try:
+        fix = race.fix()
+    except BaseException as error:
+        faults.note("the wait of a race", error)
+    return {
+        "kind": race.kind,
+        "first": {"at": race.first_at, "op": _op(first), "stream": race.words(first), "writes": first["writes"]},
+        "second": {"at": race.second_at, "op": _op(second), "stream": race.words(second), "writes": second["writes"]},
+        "cause": fix[1] if fix else race.second_at,
+        "operands": operands,
+        "fixes": [fix[0]] if fix else [],
+        "step": int(raw.get("step", 0)),
+        "wait": "" if fix else race.missing(),
+        "in_backward": raw["in_backward"],
+    }
+
+
+def _op(side: RawSide) -> str:
+    """The operator's short name; "the host", where none was called."""
+    return side["overload"].rpartition("::")[2].partition(".")[0] or "a kernel"
+
+
+def _location(site: int) -> Location:
+    return histories.site_location(site) or places.unknown_location()
+
+
+class _Race:
+    def __init__(self, raw: RawRace, users: list[types.FrameType]):
+        self.raw, self.users = raw, users
+        self.first, self.second = raw["first"], raw["second"]
+        self.first_at, self.second_at = _location(self.first["site"]), _location(self.second["site"])
+        for frame in users:
+            source.vouch(frame.f_code, frame.f_globals)
+        self.frame = next((f for f in users if f.f_code.co_filename == self.second_at["file"]), None)
+        if raw["freed"]:
+            self.kind = "freed"
+        elif self.first["collective"]:
+            self.kind = "never-waited"
+        else:
+            self.kind = "overwritten" if self.second["writes"] else "read"
+
+    # -- names
+
+    def words(self, side: RawSide) -> str:
+        """What a stream is called in a sentence."""
+        if side["device"] < 0:
+            return "the host"
+        if side["collective"]:
+            return "a stream of the process group's"
+        name = self.name_of(side)
+        if name:
+            return f"the stream `{name}`"
+        if side["stream"] == 0:
+            return f"the default stream of cuda:{side['device']}"
+        made = _location(side["stream_site"])
+        where = f" made at {source.path_of(made['file']).rpartition('/')[2]}:{made['line']}" if made["line"] else ""
+        return f"a stream of cuda:{side['device']}{where}"
+
+    def name_of(self, side: RawSide) -> str:
+        """The program's name for a stream, where the second access happens; "" where it has none there."""
+        for frame in self.users[:1] if self.frame is None else [self.frame]:
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in scope.items():
+                    if _is_stream(value, side):
+                        return name
+            for holder in ("self", "cls"):
+                for name, value in getattr(frame.f_locals.get(holder), "__dict__", {}).items():
+                    if _is_stream(value, side):
+                        return f"{holder}.{name}"
+        return ""
+
+    def expression(self, side: RawSide) -> str:
+        """An expression that is the stream, where the second access happens; "" where there is none."""
+        if [side["device"], side["stream"]] == list(self.raw["current"]):
+            return CURRENT
+        if side["stream"] == 0:
+            here = self.raw["current"][0] == side["device"]
+            return "torch.cuda.default_stream()" if here else f"torch.cuda.default_stream({side['device']})"
+        return self.name_of(side)
+
+    def operands(self) -> list[Operand]:
+        """The tensor that both have, as an operand of the second access."""
+        if self.raw["tensor"] is None:
+            return []
+        operand: RawOperand = {
+            "argument": "self", "position": self.second["argument"], "index": -1, "tensor": self.raw["tensor"],
+            "odd": True, "rule": "same", "written": self.second["writes"],
+        }  # fmt: skip
+        raw: RawCase = {
+            "kind": "read-too-early", "overload": self.second["overload"], "error": "", "device": "",
+            "operands": [operand], "site": self.second["site"], "in_backward": self.raw["in_backward"],
+        }  # fmt: skip
+        found = facts.build_case(raw)["operands"]
+        for each in found:
+            each.pop("edits", None)  # type: ignore[misc]  # they would move it to another device
+            each.pop("candidates", None)  # type: ignore[typeddict-item]
+        return cast("list[Operand]", found)
+
+    # -- edits
+
+    def missing(self) -> str:
+        """The wait in words, where no edit can be written."""
+        if self.kind == "never-waited":
+            return "wait() on what the collective gave back"
+        if self.kind == "freed":
+            return f"record_stream() of {self.words(self.first)}, before the tensor is freed"
+        if self.second["device"] < 0:
+            return f"synchronize() of {self.words(self.first)}"
+        return f"wait_stream() of {self.words(self.second)} for {self.words(self.first)}"
+
+    def fix(self) -> tuple[Edit, Location] | None:
+        """The edit, and the line that it is about."""
+        if self.raw["in_backward"]:
+            return None
+        if self.kind == "never-waited":
+            return self._wait_for_work()
+        if self.kind == "freed":
+            recorded = self._record()
+            if recorded is not None:
+                return recorded
+        place = _Place.at(self.second_at)
+        if place is None:
+            return None
+        stream = self.expression(self.first)
+        if self.second["device"] < 0:
+            return place.insert(f"{stream}.synchronize()" if stream else "torch.cuda.synchronize()")
+        around = place.stream_block() if self.kind != "freed" and self.first["stream"] == 0 else None
+        if around is not None:
+            block, waiting = around
+            return block.insert(f"{waiting}.wait_stream({CURRENT})")
+        return place.insert(f"{CURRENT}.wait_stream({stream})" if stream else "torch.cuda.synchronize()")
+
+    def _record(self) -> tuple[Edit, Location] | None:
+        """`x.record_stream(…)` before the line that uses `x` on the other stream."""
+        place = _Place.at(self.first_at)
+        if place is None or place.node is None:
+            return None
+        operand: RawOperand = {
+            "argument": "self", "position": self.first["argument"], "index": -1, "tensor": None, "odd": True,
+            "rule": "same", "written": False,
+        }  # fmt: skip
+        node = expressions.by_place(place.node, operand, _op(self.first))
+        if node is None and isinstance(place.node, ast.Call):
+            given = [part for part in place.node.args if isinstance(part, (ast.Name, ast.Attribute))]
+            node = given[0] if len(given) == 1 == len(place.node.args) else None
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return None
+        return place.insert(f"{place.file.flat(node)}.record_stream({CURRENT})")
+
+    def _wait_for_work(self) -> tuple[Edit, Location] | None:
+        started, place = _Place.at(self.first_at), _Place.at(self.second_at)
+        if started is None:
+            return None
+        statement = started.statement
+        same = place is not None and place.file is started.file
+        if isinstance(statement, ast.Assign) and same and place is not None:
+            target = statement.targets[0]
+            if place.scope() is started.scope() and isinstance(target, (ast.Name, ast.Attribute)):
+                return place.insert(f"{place.file.flat(target)}.wait()")
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            edit = rewriting.append_call(started.file, statement.value, ".wait()")
+            return (edit, self.first_at) if edit is not None else None
+        return None
+
+
+class _Place:
+    """A statement of the program, and what can be put before it."""
+
+    def __init__(self, file: source.Source, node: ast.AST | None, statement: ast.stmt, at: Location):
+        self.file, self.node, self.statement, self.location = file, node, statement, at
+
+    @classmethod
+    def at(cls, location: Location) -> _Place | None:
+        file = source.load(location["file"]) if location["line"] else None
+        if file is None:
+            return None
+        node = _node(file, location)
+        statement = file.statement(node) if node is not None else None
+        if statement is None:
+            around = file.statements_at(location["line"])
+            statement = around[-1] if around else None
+        return cls(file, node, statement, location) if statement is not None else None
+
+    def scope(self) -> ast.AST:
+        return self.file.scope(self.statement)
+
+    def insert(self, text: str) -> tuple[Edit, Location] | None:
+        """The text as a line of its own before the statement."""
+        if not rewriting.starts_line(self.file, self.statement):
+            return None
+        indent = rewriting.indent_of(self.file, self.statement)
+        edit = self.file.insertion(self.statement.lineno - 1, indent + text)
+        return (edit, self.location) if edit is not None else None
+
+    def stream_block(self) -> tuple[_Place, str] | None:
+        """The `with torch.cuda.stream(s):` around the statement, where there is one such block, and its `s`."""
+        found: list[tuple[ast.With, str]] = []
+        for outer in self.file.ancestors(self.statement):
+            if isinstance(outer, source.Scope):
+                break
+            if not isinstance(outer, ast.With):
+                continue
+            for item in outer.items:
+                call = item.context_expr
+                if not isinstance(call, ast.Call) or histories.called_name(call) != "stream" or len(call.args) != 1:
+                    continue
+                if isinstance(call.args[0], (ast.Name, ast.Attribute)):
+                    found.append((outer, self.file.flat(call.args[0])))
+        if len(found) != 1:
+            return None
+        block, name = found[0]
+        at = places.location(self.file.file, block.lineno, block.lineno, -1, -1, self.location["function"])
+        return _Place(self.file, None, block, at), name
+
+
+def _node(file: source.Source, at: Location) -> ast.AST | None:
+    """The node at a location, whose columns are characters."""
+    line, end = file.line(at["line"]), file.line(at["end_line"])
+    if at["column"] < 0:
+        return None
+    first, last = len(line[: at["column"]].encode()), len(end[: at["end_column"]].encode())
+    return file.at(at["line"], at["end_line"], first, last)
+
+
+def _is_stream(value: object, side: RawSide) -> bool:
+    return (
+        isinstance(value, torch.Stream)
+        and value.stream_id == side["stream"]
+        and value.device_index == side["device"]
+        and side["stream"] != 0
+    )

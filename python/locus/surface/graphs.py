@@ -1,0 +1,92 @@
+"""torch.cuda.CUDAGraph for simulated devices. What is kept and run again, and what a card refuses, is decided in C++
+(locus/bridge/graphs.cc); torch.cuda.graph and make_graphed_callables are PyTorch's own, on top of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from locus.program import frozen_values
+from locus.surface import not_simulated
+
+if TYPE_CHECKING:
+    from locus._bridge import Bridge
+
+_bridge: Bridge = None  # type: ignore[assignment]  # until install()
+
+
+class CUDAGraph:
+    """Work that was captured on a stream, to be replayed."""
+
+    def __init__(self, keep_graph: bool = False):
+        torch.cuda._lazy_init()
+        self._graph = _bridge.Graph()
+
+    def capture_begin(
+        self,
+        pool: tuple[int, int] | None = None,
+        capture_error_mode: str = "global",
+        check_input_liveness: bool = False,
+    ) -> None:
+        """Begins to capture the current stream."""
+        if capture_error_mode not in ("global", "thread_local", "relaxed"):
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            )
+        self._graph.capture_begin(pool)
+        frozen_values.begin(self)
+
+    def capture_end(self) -> None:
+        """Ends the capture; what it has written is as it was before."""
+        frozen_values.end()
+        self._graph.capture_end()
+
+    def instantiate(self) -> None:
+        """Nothing is left to be done before a replay."""
+
+    def replay(self) -> None:
+        """Runs what was captured, on the current stream."""
+        for name, value, now in frozen_values.changed(self):
+            _bridge.report_graph("frozen", name, f"{value} in the graph, {now} now")
+        self._graph.replay()
+
+    def reset(self) -> None:
+        """Lets go of what was captured."""
+        self._graph.reset()
+
+    def pool(self) -> tuple[int, int]:
+        """The pool that the graph's memory is from."""
+        return self._graph.pool()
+
+    def register_generator_state(self, generator: torch.Generator) -> None:
+        """Lets the graph draw from the generator."""
+        self._graph.register_generator(generator)
+
+    def enable_debug_mode(self) -> None:
+        """Does nothing: there is nothing to dump."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Not simulated: raises."""
+        raise not_simulated.error("torch.cuda.CUDAGraph.debug_dump")
+
+    def raw_cuda_graph(self) -> int:
+        """Not simulated: raises."""
+        raise not_simulated.error("torch.cuda.CUDAGraph.raw_cuda_graph")
+
+    def raw_cuda_graph_exec(self) -> int:
+        """Not simulated: raises."""
+        raise not_simulated.error("torch.cuda.CUDAGraph.raw_cuda_graph_exec")
+
+
+def install(bridge: Bridge) -> None:
+    """Puts the class where torch.cuda, its parts and its users look for it."""
+    global _bridge
+    _bridge = bridge
+    CUDAGraph.__module__ = "torch.cuda.graphs"
+    for module in (torch.cuda, torch.cuda.graphs):
+        module.CUDAGraph = CUDAGraph  # type: ignore[attr-defined, assignment, misc]
+    torch._C._CUDAGraph = CUDAGraph  # type: ignore[assignment, misc]
+    torch._C._graph_pool_handle = bridge.new_pool  # type: ignore[assignment]
+    torch.cuda.graphs._graph_pool_handle = bridge.new_pool  # type: ignore[assignment]

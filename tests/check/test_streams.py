@@ -1,0 +1,67 @@
+"""Races between streams, copies, the host and the allocator: each marked one is found in one run; the fixed twins and
+the idioms of good programs have no finding."""
+
+import pytest
+from checker import DEADLINE, LOCUS, check, judge
+from corpus import fixed, programs, read_mistakes
+
+PROGRAMS = programs("streams")
+WRONG = [path for path in PROGRAMS if read_mistakes(path.read_text())]
+RIGHT = [path for path in PROGRAMS if path not in WRONG]
+KINDS = 25
+
+
+def test_there_are_enough_kinds():
+    assert sum(len(read_mistakes(path.read_text())) for path in WRONG) >= KINDS
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+def test_each_race_is_found_once(program, path):
+    mistakes = read_mistakes(path.read_text())
+    checked = check(program, path, devices=1)
+    said = "\n".join(f"{f['reason']} at line {f['cause']['line']}: {f['message']}" for f in checked.findings)
+    for mistake in mistakes:
+        verdict = judge(checked.findings, path, mistake.accepted_lines, mistake.reasons)
+        wanted = f"mistake {mistake.number}: {mistake.reasons[0]} at line {mistake.line}"
+        assert verdict.reason, f"{wanted} is not found; found:\n{said}\n{checked.result.describe()}"
+        assert verdict.finding["fixes"], f"{wanted}: no fix"
+    assert len(checked.findings) == len(mistakes), said
+    assert not checked.report["notes"], checked.report["notes"]
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+def test_the_twin_has_no_finding(program, path):
+    twin = fixed(path)
+    checked = check(program, twin, devices=1)
+    assert checked.findings == [], checked.result.describe()
+    assert checked.stdout == program.run(twin, simulate=1).ok().stdout
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_good_programs_have_no_finding(program, path):
+    checked = check(program, path, devices=1)
+    assert checked.findings == [], checked.result.describe()
+    assert checked.stdout == program.run(path, simulate=1).ok().stdout
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+def test_the_waits_are_written_and_verified(program, tmp_path, path):
+    """`locus fix` puts the missing waits in; then there is no finding, and the program prints what the twin prints."""
+    target = tmp_path / path.name
+    target.write_text(path.read_text())
+    result = program.run(LOCUS, "fix", "--devices", "1", "--apply", str(target), cwd=tmp_path, deadline=2 * DEADLINE)
+    assert target.read_text() != path.read_text(), result.describe()
+    again = check(program, target, devices=1)
+    assert again.findings == [], again.result.describe()
+    assert again.stdout == program.run(fixed(path), simulate=1).ok().stdout
+
+
+def test_the_last_access_of_all_is_found(program, tmp_path):
+    """By NumPy, which calls no operator, and none comes after it."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        'import torch\nhost = torch.ones(64, device="cuda").to("cpu", non_blocking=True)\narray = host.numpy()\n'
+        "print(array.sum())\n"
+    )
+    (finding,) = check(program, path, devices=1).findings
+    assert (finding["code"], finding["uses"][0]["line"]) == ("LOC020", 4)
