@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+from dry import DRY, dry_runs
 from measure import FULL, QUICK, Budget, Contender, Result, compare, growth, time_starts
 from ranks import RANKS, RankPair
 from table import Row, format_time, render
@@ -222,8 +223,9 @@ def measure_all(workers: Workers, budget: Budget) -> list[Row]:
         *repeats(workers, budget),
         *findings(budget),
         *memory(workers, budget),
+        *dry_runs(),
     ]
-    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY]
+    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY, DRY]
     return sorted(rows, key=lambda row: groups.index(row.group))
 
 

@@ -1,0 +1,70 @@
+"""Dry runs against PyTorch's own way to run without values: a training step of a Llama-like model, in processor time.
+
+FakeTensorMode has no CUDA device in a CPU build, so that it runs the same model on the CPU, and stops at `.item()`, which
+is taken out for it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+from table import Row, format_time
+from worker import WorkerError
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LLAMA = ROOT / "tests" / "programs" / "dry" / "llama.py"
+LARGE = "80 8192 28672 64 8 128256".split()
+
+DRY = "A training step of a 7B model without values, processor time against PyTorch's own ways"
+
+_FAKE = """\
+from torch._subclasses.fake_tensor import FakeTensorMode
+FakeTensorMode().__enter__()
+"""
+_TRACKER = """\
+from torch.distributed._tools.mem_tracker import MemTracker
+tracker = MemTracker()
+tracker.track_external(model, optimizer)
+tracker.__enter__()
+for step in range(1):"""
+
+
+def dry_runs() -> Iterator[Row]:
+    """Rows for the table."""
+    dry = _seconds([sys.executable, "-m", "locus", "run", "--dry", str(LLAMA)])
+    # MemTracker takes one step only: the first of both are compared, and the last ones otherwise.
+    for name, bar, tracked in (("FakeTensorMode", 8.0, False), ("FakeTensorMode and MemTracker", 60.0, True)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "fake.py"
+            path.write_text(_faked(tracked))
+            fake, ours = _seconds([sys.executable, str(path)])[-1], dry[0 if tracked else -1]
+        yield Row(DRY, f"against {name}", "gain", fake / ours, bar, format_time(fake), format_time(ours))
+    began = time.perf_counter()
+    _run([sys.executable, "-m", "locus", "check", "--dry", str(LLAMA), *LARGE])
+    took = time.perf_counter() - began
+    yield Row(DRY, "70B, checked, from start to report, by the clock", "seconds", took, None)
+
+
+def _faked(tracked: bool) -> str:
+    text = LLAMA.read_text().replace('.to("cuda")', "").replace('"cuda"', '"cpu"')
+    text = text.replace("loss.item(), torch.cuda.max_memory_allocated()", "0")
+    text = text.replace("torch.manual_seed(0)\n", _FAKE, 1)
+    return text.replace("for step in range(3):", _TRACKER, 1) if tracked else text
+
+
+def _seconds(command: list[str]) -> list[float]:
+    """The processor time of each step, which the program itself tells."""
+    return [float(each) for each in re.findall(r"([\d.]+) CPU-s", _run(command))]
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WorkerError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return done.stderr
