@@ -139,10 +139,15 @@ void Carrier::follow(const Collective& call, CarriedWork& work, c10::Device devi
                           (call.type == OpType::REDUCE && !is_root);
   StreamWork touched(index, stream, operator_number(call.name));
   const Tensors results = work.result();
-  for (const at::Tensor& t : results) touched.touches(t, !only_reads);
+  const auto touch = [&](const at::Tensor& t, bool written) {
+    touched.touches(t, written);
+    // NCCL's process group itself keeps the memory until the collective is done, whoever lets go of the tensor.
+    if (t.has_storage()) record_on_stream(t.storage().data_ptr(), index, stream);
+  };
+  for (const at::Tensor& t : results) touch(t, !only_reads);
   bool in_place = false;
   for (const at::Tensor& t : results) in_place = in_place || t.is_same(call.tensor);
-  if (!in_place && call.tensor.defined()) touched.touches(call.tensor, /*written=*/false);
+  if (!in_place && call.tensor.defined()) touch(call.tensor, /*written=*/false);
   touched.finish();
   record_event(&done, index, stream);
   work.on_stream(index, stream, done.stamp);

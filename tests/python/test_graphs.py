@@ -179,6 +179,59 @@ def test_make_graphed_callables():
         model(torch.randn(3, 8, device="cuda"))
 
 
+@pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="from PyTorch 2.12 on")
+@simulated(devices=1)
+def test_the_accelerators_graph():
+    x, stream = torch.zeros(4, device="cuda"), torch.Stream()
+    graph = torch.accelerator.Graph()
+    with stream, graph:
+        x += 1
+        y = x * 2
+    assert x.tolist() == [0.0] * 4
+    for _ in range(3):
+        graph.replay()
+    assert x.tolist() == [3.0] * 4 and y.tolist() == [6.0] * 4
+    other = torch.accelerator.Graph(pool=graph.pool(), capture_error_mode="relaxed")
+    with stream, other:
+        x -= 1
+    other.replay()
+    assert other.pool() == graph.pool() and x.tolist() == [2.0] * 4
+    graph.reset()
+    with pytest.raises(RuntimeError, match="replay without a preceding successful capture"):
+        graph.replay()
+    with pytest.raises(RuntimeError, match="must be captured on a non-default stream"):
+        torch.accelerator.Graph().capture_begin()
+
+
+@simulated(devices=1)
+def test_autocast_and_a_scaler_inside():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)).cuda()
+    scaler, x = torch.amp.GradScaler("cuda"), torch.randn(4, 8, device="cuda")
+
+    def step():
+        with torch.autocast("cuda", cache_enabled=False):
+            loss = model(x).float().square().mean()
+        scaler.scale(loss).backward()
+        return loss
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    model.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        loss = step()
+    for _ in range(2):
+        x.normal_()
+        graph.replay()
+        graphed = [parameter.grad.clone() for parameter in model.parameters()]
+        kept, value = [parameter.grad for parameter in model.parameters()], loss.clone()
+        model.zero_grad(set_to_none=True)
+        assert torch.equal(step(), value)
+        for parameter, one, static in zip(model.parameters(), graphed, kept):
+            assert torch.equal(parameter.grad, one)
+            parameter.grad = static
+
+
 @simulated(devices=1)
 def test_wrong_orders_of_calls():
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()

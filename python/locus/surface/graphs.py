@@ -80,6 +80,54 @@ class CUDAGraph:
         raise not_simulated.error("torch.cuda.CUDAGraph.raw_cuda_graph_exec")
 
 
+class AcceleratorGraph:
+    """torch.accelerator.Graph: a graph that is its own context manager."""
+
+    def __init__(
+        self, keep_graph: bool = False, *, pool: tuple[int, int] | None = None, capture_error_mode: str = "default"
+    ):
+        self.graph_pool, self.capture_error_mode = pool, capture_error_mode
+        self._graph = CUDAGraph(keep_graph)
+
+    def capture_begin(self) -> None:
+        """Begins to capture the current stream."""
+        mode = "global" if self.capture_error_mode == "default" else self.capture_error_mode
+        self._graph.capture_begin(self.graph_pool, mode)
+
+    def capture_end(self) -> None:
+        """Ends the capture; what it has written is as it was before."""
+        self._graph.capture_end()
+
+    def instantiate(self) -> None:
+        """Nothing is left to be done before a replay."""
+
+    def replay(self) -> None:
+        """Runs what was captured, on the current stream."""
+        self._graph.replay()
+
+    def reset(self) -> None:
+        """Lets go of what was captured."""
+        self._graph.reset()
+
+    def pool(self) -> tuple[int, int]:
+        """The pool that the graph's memory is from."""
+        return self._graph.pool()
+
+    def enable_debug_mode(self) -> None:
+        """Does nothing: there is nothing to dump."""
+
+    def debug_dump(self, path: str) -> None:
+        """Not simulated: raises."""
+        raise not_simulated.error("torch.accelerator.Graph.debug_dump")
+
+    def __enter__(self) -> None:
+        torch.accelerator.synchronize()
+        self.capture_begin()
+
+    def __exit__(self, *error: object) -> None:
+        self.capture_end()
+
+
 def install(bridge: Bridge) -> None:
     """Puts the class where torch.cuda, its parts and its users look for it."""
     global _bridge
@@ -90,3 +138,7 @@ def install(bridge: Bridge) -> None:
     torch._C._CUDAGraph = CUDAGraph  # type: ignore[assignment, misc]
     torch._C._graph_pool_handle = bridge.new_pool  # type: ignore[assignment]
     torch.cuda.graphs._graph_pool_handle = bridge.new_pool  # type: ignore[assignment]
+    if hasattr(torch.accelerator, "Graph"):  # from PyTorch 2.12 on
+        AcceleratorGraph.__name__ = AcceleratorGraph.__qualname__ = "Graph"
+        AcceleratorGraph.__module__ = "torch.accelerator.graphs"
+        torch.accelerator.Graph = torch.accelerator.graphs.Graph = AcceleratorGraph  # type: ignore[attr-defined, assignment, misc]

@@ -38,7 +38,7 @@ NOT_SIMULATED: dict[str, str] = {
     "torch.cuda.graphs.register_graph_destroy_hook": _EAGER,
     "torch.cuda.graphs.register_graph_replay_end_hook": _EAGER,
     "torch.cuda.graphs.register_graph_replay_start_hook": _EAGER,
-    "torch.accelerator.Graph": _EAGER,
+    "torch.accelerator.Graph.debug_dump": _DUMP,
     "torch.cuda.MemPool": _POOL,
     "torch.cuda.MemPoolContext": _POOL,
     "torch.cuda.use_mem_pool": _POOL,

@@ -252,7 +252,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "tests/python/test_streams.py",
         ),
         Feature(
-            "`CUDAGraph`, `torch.cuda.graph`, `make_graphed_callables`",
+            "`CUDAGraph`, `torch.cuda.graph`, `make_graphed_callables`, `torch.accelerator.Graph`",
             "yes",
             "values, private pools, generators, a card's refusals",
             "tests/python/test_graphs.py",
