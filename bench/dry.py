@@ -1,7 +1,7 @@
 """Dry runs against PyTorch's own way to run without values: a training step of a Llama-like model, in processor time.
 
-FakeTensorMode has no CUDA device in a CPU build, so that it runs the same model on the CPU, and stops at `.item()`, which
-is taken out for it.
+FakeTensorMode has no CUDA device in a CPU build, so that it runs the same model on the CPU, and stops at `.item()`,
+which is taken out for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from worker import WorkerError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LLAMA = ROOT / "tests" / "programs" / "dry" / "llama.py"
-LARGE = "80 8192 28672 64 8 128256".split()
+LARGE = ["80", "8192", "28672", "64", "8", "128256"]
 
 DRY = "A training step of a 7B model without values, processor time against PyTorch's own ways"
 

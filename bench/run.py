@@ -180,7 +180,7 @@ def findings(budget: Budget) -> Iterator[Row]:
             second = second[len(program(len(KINDS), "")) :]
             path.write_text(first + _MARK + second + _MARK)
             command = [sys.executable, "-m", "locus", "check", "--json", os.devnull, str(path)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 1:
             raise WorkerError(f"locus check ended with {done.returncode}:\n{done.stderr}")
         return float(done.stdout.split()[-1]) / len(KINDS)
