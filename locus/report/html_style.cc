@@ -163,6 +163,7 @@ header,main,footer{padding-left:14px;padding-right:14px}nav{padding:0 14px}
 .lane li::before{left:5px;right:auto;top:4px;bottom:-4px;width:4px;height:auto}.lane li::after{top:3px}
 .meet{margin-top:4px}
 .axis{flex-basis:62px}.b{min-width:56px;width:auto}td,th{padding:6px 8px}
+.diff>div{white-space:pre-wrap;width:auto}.diff code{min-width:0;overflow-wrap:anywhere}
 }
 @media (max-width:480px){.b{display:none}.bars td,.bars th{padding:6px}.bars td{font-size:.86rem}.bars .at{overflow-wrap:anywhere}
 .tools{width:100%}.tools input{flex:1 1 100%}}

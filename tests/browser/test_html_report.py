@@ -241,6 +241,10 @@ def test_fits_any_width(show, report, width):
            && !e.closest('.scroll, nav, .sr')).map(e => e.className + ' ' + e.textContent.slice(0, 40))"""
     )
     assert page.evaluate("document.documentElement.scrollWidth") <= width, f"the page scrolls sideways: {wide}"
+    if width <= 500:
+        edits = "[...document.querySelectorAll('.diff>div')].map(e => e.scrollWidth <= e.parentElement.clientWidth + 1)"
+        shown = page.evaluate(edits)
+        assert shown and all(shown), "an edit is cut off"
 
 
 def test_nothing_found_looks_good(show, report):
