@@ -7,8 +7,10 @@ PROGRAM = """
 import torch
 x = torch.ones(256, device="cuda:0")
 side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
 with torch.cuda.stream(side):
     y = x * 2
+torch.cuda.current_stream().wait_stream(side)
 y = (y + torch.ones(256)).to("cuda:1")
 print(y.sum().item())
 """
@@ -27,10 +29,10 @@ def test_a_trace_of_devices_and_streams(program, tmp_path):
     assert ("cuda:0", "ones") in seen and ("cuda:0 stream 1", "mul") in seen and ("cuda:1", "sum") in seen, seen
     assert ("cuda:0", "copy cuda:0 → cuda:1") in seen and ("host", "wait: .item()") in seen, seen
     copy = next(event for event in events if event["name"] == "copy cuda:0 → cuda:1")
-    assert copy["args"]["bytes"] == 1024 and copy["args"]["line"].endswith("prog.py:7")
+    assert copy["args"]["bytes"] == 1024 and copy["args"]["line"].endswith("prog.py:9")
     marks = [event for event in events if event["ph"] == "i"]
     assert (
-        len(marks) == 1 and marks[0]["name"].startswith("LOC004: ") and marks[0]["args"]["line"].endswith("prog.py:7")
+        len(marks) == 1 and marks[0]["name"].startswith("LOC004: ") and marks[0]["args"]["line"].endswith("prog.py:9")
     )
     used = [event["args"]["bytes"] for event in events if event["ph"] == "C" and event["name"] == "memory cuda:0"]
     assert max(used) >= 2048
