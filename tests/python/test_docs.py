@@ -240,6 +240,12 @@ def test_every_page_is_in_the_index():
             assert f"({page.relative_to(ROOT / 'docs').as_posix()})" in index, f"{page.name} is not in docs/README.md"
 
 
+def test_the_last_code_is_named():
+    last = max(path.stem for path in (ROOT / "docs" / "findings").glob("LOC*.md"))
+    named = [code for page in PAGES for code in re.findall(r"LOC001 to (LOC\d+)", page.read_text(encoding="utf-8"))]
+    assert named and set(named) == {last}
+
+
 def test_paths_and_options_that_are_named_exist():
     """`locus/bridge/door.cc` and the like in the text; what a shell sees is tested above."""
     for page in PAGES:
