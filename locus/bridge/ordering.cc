@@ -87,6 +87,13 @@ order::Time birth_time(int device) {
 }
 
 Lane lane_of(int device, int64_t stream) {
+  // A lane stays what it is; most work goes where the work before it went.
+  thread_local struct {
+    int device = -1;
+    int64_t stream = 0;
+    Lane lane = 0;
+  } last;
+  if (last.device == device && last.stream == stream) return last.lane;
   Lanes& all = lanes();
   const std::lock_guard lock(all.mutex);
   const auto [entry, is_new] = all.numbers.try_emplace({device, stream}, Lane{0});
@@ -95,6 +102,7 @@ Lane lane_of(int device, int64_t stream) {
     if (entry->second >= all.known.size()) all.known.resize(size_t{entry->second} + 1);
     all.known[entry->second] = {device, stream, 0, false};
   }
+  last = {device, stream, entry->second};
   return entry->second;
 }
 
@@ -182,8 +190,8 @@ void StreamWork::touches(const Tensor& t, bool written, int argument) {
   if (shadow == nullptr) return;
   order::Range range{span.begin, span.end >= storage.nbytes() ? order::Range::kEnd : span.end, nullptr};
   if (span.gaps) {
-    gaps_.emplace_back([&t](uint64_t begin, uint64_t end) { return has_bytes_in(t, begin, end); });
-    range.touches = &gaps_.back();
+    gaps_.emplace_front([&t](uint64_t begin, uint64_t end) { return has_bytes_in(t, begin, end); });
+    range.touches = &gaps_.front();
   }
   add(shadow, written ? Kind::kWrite : Kind::kRead, range, argument, &t);
 }

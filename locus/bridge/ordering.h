@@ -8,7 +8,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <atomic>
-#include <deque>
+#include <forward_list>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -86,7 +86,7 @@ class StreamWork {
   order::Note note_;
   c10::SmallVector<order::Touch, 8> touches_;
   c10::SmallVector<const at::Tensor*, 8> tensors_;
-  std::deque<std::function<bool(std::uint64_t, std::uint64_t)>> gaps_;  ///< stay where they are
+  std::forward_list<std::function<bool(std::uint64_t, std::uint64_t)>> gaps_;  ///< stay where they are; few have any
 };
 
 /// A copy between two devices, or on one, as PyTorch makes it: on which stream, and who waits for whom. True: the host
