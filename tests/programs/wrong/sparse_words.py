@@ -12,7 +12,7 @@ class SkipGram(nn.Module):
         self.contexts = nn.EmbeddingBag(words, size, mode="mean", sparse=True)
 
     def forward(self, center, context):
-        return (self.centers(center) * self.contexts(context)).sum(1)
+        return (self.centers(center) * self.contexts(context)).sum(1)  # RAISES: 1
 
 
 gpu = torch.device("cuda")
@@ -24,7 +24,7 @@ words = torch.arange(64, device=gpu) * 7 % 40
 for start in range(0, 32, 8):
     center = words[start : start + 8]
     context = words.unfold(0, 4, 1)[start : start + 8]
-    loss = F.softplus(-vectors(center, context)).mean()  # RAISES: 1
+    loss = F.softplus(-vectors(center, context)).mean()
     adam.zero_grad()
     loss.backward()
     assert vectors.contexts.weight.grad.is_sparse
