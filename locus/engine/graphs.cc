@@ -3,29 +3,19 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "locus/engine/json_fields.h"
+#include "locus/engine/told_facts.h"
 
 namespace locus::engine::graphs {
 namespace {
 
 using fields::Fields;
 
-struct WhatInfo {
-  What what;
-  std::string_view text, reason;
-};
-
-constexpr WhatInfo kWhats[] = {
+constexpr told::KindInfo<What> kWhats[] = {
 #define LOCUS_INFO(name, text, reason) {What::name, text, reason},
     LOCUS_GRAPH_MISTAKE(LOCUS_INFO)
 #undef LOCUS_INFO
 };
-
-std::string place(const Location& at) {
-  return at.line > 0 ? fmt::format("{}:{}", base_name(at.file), at.line) : "an unknown line";
-}
 
 std::string message_of(const Facts& facts) {
   switch (facts.what) {
@@ -49,10 +39,10 @@ std::string why_of(const Facts& facts) {
       return fmt::format(
           "{}() at {} {} it in the capture; no name in the program leads to it any more, so new data that was bound to "
           "that name never reaches the graph",
-          facts.op, place(facts.first), facts.words);
+          facts.op, told::at(facts.first), facts.words);
     case What::kMoved:
       return fmt::format("{}() at {} {} it in the capture; the tensor was resized or given other memory since",
-                         facts.op, place(facts.first), facts.words);
+                         facts.op, told::at(facts.first), facts.words);
     case What::kFrozen:
       return fmt::format("a number of the host's is part of the captured kernels: {}", facts.words);
   }
@@ -76,27 +66,15 @@ void from_json(const Json& json, Facts& facts) {
   std::string what;
   Fields(json, "facts")("what", what)("use", facts.use)("first", facts.first)("op", facts.op)("words", facts.words)(
       "fixes", facts.fixes)("step", facts.step);
-  for (const WhatInfo& each : kWhats) {
-    if (each.text == what) return void(facts.what = each.what);
-  }
-  throw FormatError("what", "nothing is known of " + what);
+  facts.what = told::kind_named(kWhats, "what", what);
 }
 
-Facts parse_facts(std::string_view text) {
-  Facts facts;
-  from_json(parse_json(text), facts);
-  return facts;
-}
+Facts parse_facts(std::string_view text) { return told::parse<Facts>(text); }
 
 Finding tell(const Facts& facts) {
-  Finding finding;
-  const CodeInfo& known = *find_reason(kWhats[static_cast<std::size_t>(facts.what)].reason);
-  finding.code = known.code, finding.reason = known.reason, finding.severity = known.severity;
-  finding.message = message_of(facts), finding.why = why_of(facts), finding.op = facts.op;
-  finding.cause = facts.use;
-  Use& use = finding.uses.emplace_back();
-  use.at = facts.use, use.op = facts.op, use.first_step = facts.step;
-  finding.first_step = facts.step, finding.fixes = facts.fixes;
+  Finding finding = told::begin(told::reason_of(kWhats, facts.what), facts.use, facts.op, facts.step);
+  finding.message = message_of(facts), finding.why = why_of(facts);
+  finding.cause = facts.use, finding.fixes = facts.fixes;
   finding.notes.push_back(note_of(facts));
   return finding;
 }

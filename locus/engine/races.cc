@@ -3,29 +3,20 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "locus/engine/json_fields.h"
+#include "locus/engine/told_facts.h"
 
 namespace locus::engine::races {
 namespace {
 
 using fields::Fields;
+using told::at;
 
-struct KindInfo {
-  Kind kind;
-  std::string_view text, reason;
-};
-
-constexpr KindInfo kKinds[] = {
+constexpr told::KindInfo<Kind> kKinds[] = {
 #define LOCUS_INFO(name, text, reason) {Kind::name, text, reason},
     LOCUS_RACE(LOCUS_INFO)
 #undef LOCUS_INFO
 };
-
-std::string at(const Location& place) {
-  return place.line > 0 ? fmt::format("{}:{}", base_name(place.file), place.line) : "an unknown line";
-}
 
 /// "mul()", or the host itself, where no operator was called.
 std::string who(const Side& side) { return side.op == "the host" ? side.op : side.op + "()"; }
@@ -85,7 +76,7 @@ std::string why_of(const Facts& facts) {
 
 }  // namespace
 
-std::string_view reason_of(Kind kind) { return kKinds[static_cast<std::size_t>(kind)].reason; }
+std::string_view reason_of(Kind kind) { return told::reason_of(kKinds, kind); }
 
 void from_json(const Json& json, Side& side) {
   Fields(json, "an access")("at", side.at)("op", side.op)("stream", side.stream)("writes", side.writes);
@@ -96,28 +87,16 @@ void from_json(const Json& json, Facts& facts) {
   Fields(json, "facts")("kind", kind)("first", facts.first)("second", facts.second)("cause", facts.cause)(
       "operands", facts.operands)("fixes", facts.fixes)("step", facts.step)("wait", facts.wait)("in_backward",
                                                                                                 facts.in_backward);
-  for (const KindInfo& each : kKinds) {
-    if (each.text == kind) return void(facts.kind = each.kind);
-  }
-  throw FormatError("kind", "nothing is known of " + kind);
+  facts.kind = told::kind_named(kKinds, "kind", kind);
 }
 
-Facts parse_facts(std::string_view text) {
-  Facts facts;
-  from_json(parse_json(text), facts);
-  return facts;
-}
+Facts parse_facts(std::string_view text) { return told::parse<Facts>(text); }
 
 Finding tell(const Facts& facts) {
-  Finding finding;
-  const CodeInfo& known = *find_reason(reason_of(facts.kind));
-  finding.code = known.code, finding.reason = known.reason, finding.severity = known.severity;
+  Finding finding = told::begin(reason_of(facts.kind), facts.second.at, facts.second.op, facts.step);
   finding.message = message_of(facts), finding.why = why_of(facts);
-  finding.op = facts.second.op, finding.in_backward = facts.in_backward;
+  finding.in_backward = facts.in_backward;
   finding.cause = facts.cause.line > 0 ? facts.cause : facts.second.at;
-  Use& use = finding.uses.emplace_back();
-  use.at = facts.second.at, use.op = facts.second.op, use.first_step = facts.step;
-  finding.first_step = facts.step;
   finding.operands = facts.operands, finding.fixes = facts.fixes;
   if (!facts.operands.empty()) {
     const Operand& operand = facts.operands.front();

@@ -4,22 +4,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
 #include "locus/engine/json_fields.h"
 #include "locus/engine/ranks/words.h"
+#include "locus/engine/told_facts.h"
 
 namespace locus::engine::ranks {
 namespace {
 
 using fields::Fields;
 
-struct SeenInfo {
-  Seen seen;
-  std::string_view text, reason;
-};
-
-constexpr SeenInfo kSeen[] = {
+constexpr told::KindInfo<Seen> kSeen[] = {
 #define LOCUS_INFO(name, text, reason) {Seen::name, text, reason},
     LOCUS_SEEN(LOCUS_INFO)
 #undef LOCUS_INFO
@@ -263,7 +257,7 @@ Told sentences(const Facts& facts) {
 
 }  // namespace
 
-std::string_view reason_of(Seen seen) { return kSeen[static_cast<std::size_t>(seen)].reason; }
+std::string_view reason_of(Seen seen) { return told::reason_of(kSeen, seen); }
 
 void from_json(const Json& json, Branch& branch) {
   Fields(json, "a branch")("at", branch.at)("condition", branch.condition)("leaves", branch.leaves);
@@ -276,30 +270,17 @@ void from_json(const Json& json, Facts& facts) {
       "subject", facts.subject)("wrapper", facts.wrapper)("device", facts.device)("devices", facts.devices)(
       "expected", facts.expected)("output", facts.output)("names", facts.names)("count", facts.count)(
       "made", facts.made)("branch", facts.branch)("used", facts.used);
-  for (const SeenInfo& each : kSeen) {
-    if (each.text == seen) return void(facts.seen = each.seen);
-  }
-  throw FormatError("seen", "nothing is known of " + seen);
+  facts.seen = told::kind_named(kSeen, "seen", seen);
 }
 
-Facts parse_facts(std::string_view text) {
-  Facts facts;
-  from_json(parse_json(text), facts);
-  return facts;
-}
+Facts parse_facts(std::string_view text) { return told::parse<Facts>(text); }
 
 Finding tell(const Facts& facts) {
-  Finding finding;
-  const CodeInfo& known = *find_reason(reason_of(facts.seen));
-  finding.code = known.code, finding.reason = known.reason, finding.severity = known.severity;
+  Finding finding = told::begin(reason_of(facts.seen), facts.use, facts.op, facts.step);
   if (facts.seen == Seen::kSecondBackward) finding.severity = Severity::kWarning;  // PyTorch says nothing
   Told told = sentences(facts);
   finding.message = std::move(told.message), finding.why = std::move(told.why), finding.notes = std::move(told.notes);
-  finding.op = facts.op;
   finding.cause = facts.cause && facts.cause->line > 0 ? *facts.cause : facts.use;
-  Use& use = finding.uses.emplace_back();
-  use.at = facts.use, use.op = facts.op, use.first_step = facts.step;
-  finding.first_step = facts.step;
   finding.operands = facts.operands;
   finding.fixes = facts.fixes;
   finding.ranks = facts.ranks;

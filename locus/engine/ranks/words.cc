@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "locus/engine/told_facts.h"
+
 namespace locus::engine::ranks {
 namespace {
 
@@ -82,9 +84,7 @@ std::string words(const Call& call) {
   return call.root >= 0 ? text + fmt::format(" with root {}", call.root) : text;
 }
 
-std::string at(const Location& place) {
-  return place.line > 0 ? fmt::format("{}:{}", base_name(place.file), place.line) : "an unknown line";
-}
+std::string at(const Location& place) { return told::at(place); }
 
 std::string listed(const std::vector<std::string>& names, std::size_t most) {
   std::string text;
