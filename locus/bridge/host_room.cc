@@ -13,6 +13,7 @@
 #include "locus/bridge/graphs.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/own_errors.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
 
@@ -24,12 +25,7 @@ namespace {
 struct HostMemoryError final : torch::PyTorchError {
   using PyTorchError::PyTorchError;
   PyObject* python_type() override {
-    static PyObject* type = [] {
-      PyObject* module = PyImport_ImportModule("locus.errors");
-      PyObject* found = module != nullptr ? PyObject_GetAttrString(module, "HostMemoryError") : nullptr;
-      if (found == nullptr) PyErr_Clear();
-      return found != nullptr ? found : PyExc_MemoryError;
-    }();
+    static PyObject* type = own_error("HostMemoryError", PyExc_MemoryError);
     return type;
   }
 };

@@ -14,6 +14,7 @@
 #include "locus/bridge/check.h"
 #include "locus/bridge/dry/host.h"
 #include "locus/bridge/dry/keys.h"
+#include "locus/bridge/own_errors.h"
 #include "locus/bridge/watch.h"
 
 namespace locus::bridge::dry {
@@ -37,12 +38,7 @@ Answers& answers() {
 struct DryLoopError final : torch::PyTorchError {
   using PyTorchError::PyTorchError;
   PyObject* python_type() override {
-    static PyObject* type = [] {
-      PyObject* module = PyImport_ImportModule("locus.errors");
-      PyObject* found = module != nullptr ? PyObject_GetAttrString(module, "DryLoopError") : nullptr;
-      if (found == nullptr) PyErr_Clear();
-      return found != nullptr ? found : PyExc_RuntimeError;
-    }();
+    static PyObject* type = own_error("DryLoopError", PyExc_RuntimeError);
     return type;
   }
 };
