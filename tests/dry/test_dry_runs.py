@@ -314,7 +314,8 @@ print("MEMORY", *(s[k] for k in ("allocation.all.allocated", "allocated_bytes.al
 def memory(tmp_path, name, *options):
     out, said = locus(tmp_path, "run", "--devices", "2", *options, source=training(name))
     found = [line for line in out.splitlines() if line.startswith("MEMORY")]
-    return found[0] if found else said[-400:]
+    assert found, said[-2000:]
+    return found[0]
 
 
 EVERYDAY = ["rng"]
@@ -388,4 +389,7 @@ SAMPLE = ["class_weights", "rotary_cache"]
 def test_findings_are_those_of_the_run_with_values(tmp_path, path, keep):
     with_values = report(tmp_path, path=path)
     dry = report(tmp_path, "--dry", "--dry-keep", keep, "--steps", "1000", path=path)
+    assert bool(keys(with_values)) != path.stem.startswith("right"), (
+        "a wrong program without a finding compares nothing"
+    )
     assert keys(dry) == keys(with_values)
