@@ -204,8 +204,8 @@ def test_what_only_forked_processes_do_is_checked(program, tmp_path):
 def test_a_second_signal_does_not_cost_the_report(tmp_path, number, status, options):
     join = "import torch.distributed as dist; dist.init_process_group('nccl')\n" if options else ""
     (tmp_path / "prog.py").write_text(
-        BEFORE["findings"] + join + "import time; print('ready', flush=True); time.sleep(600)\n"
-    )
+        BEFORE["findings"] + join + "import os, time; os.write(1, b'ready\\n'); time.sleep(600)\n"
+    )  # one write: two ranks that print may mingle their lines
     command = [sys.executable, "-m", "locus", "check", *options, "--json", "report.json", "prog.py"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(2 if options else 1):
