@@ -11,8 +11,10 @@
 #include "locus/bridge/ledger.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
+#include "locus/bridge/out_of_memory.h"
 #include "locus/bridge/pending.h"
 #include "locus/bridge/pinned.h"
+#include "locus/bridge/purpose.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/shared_counters.h"
 #include "locus/bridge/typed_door.h"
@@ -154,10 +156,23 @@ void define_check(py::module_& m) {
     if (header == nullptr || !sees_every_access(*header)) check_host_read(op, t, 0);
   });
   m.def("count_step", [] {
-    const int64_t steps = ++g_steps;
+    ++g_steps;
     publish_counters();
-    return steps;
+    set_in_step(false);
+    bool look = false;
+    for (int device = 0; device < sim::kMaxDevices; ++device) look = memory_by_line(device).end_step() || look;
+    return look;
   });
+  m.def("begin_step", [] { set_in_step(true); });
+  m.def("are_parameters", [](const std::vector<Tensor>& tensors) {
+    for (const Tensor& t : tensors) {
+      if (!is_simulated(t) || !t.has_storage()) continue;
+      is_for(*t.storage().unsafeGetStorageImpl(), engine::MemoryKind::kParameter);
+    }
+  });
+  m.def("held_at_error", &held_at_error);
+  m.def("held_now", &held_now);
+  m.def("growing_lines", &growing_lines);
   m.def("take_kept_error", [](const std::string& words) { return kept_errors().take(words); });
   m.def("device_used", [] { return g_device_used.load(); });
   m.def("share_counters", [](uintptr_t address) { share_counters(reinterpret_cast<SharedCounters*>(address)); });

@@ -13,7 +13,9 @@
 #include "locus/bridge/graphs.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/out_of_memory.h"
 #include "locus/bridge/own_errors.h"
+#include "locus/bridge/purpose.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
 
@@ -37,7 +39,7 @@ struct HostMemoryError final : torch::PyTorchError {
   auto& memory = machine().memory(device);
   sim::OutOfMemory why;  // asked of the model too, so that the failure is counted where PyTorch counts it
   auto* fits = memory.allocate(bytes, current_stream(device), &why);
-  if (fits == nullptr) raise_out_of_memory(sim::out_of_memory_message(why));
+  if (fits == nullptr) raise_out_of_memory(why);
   memory.free(fits);
   throw HostMemoryError(sim::no_chunk_message(device, bytes, machine().arena(), refusal));
 }
@@ -55,7 +57,7 @@ void book_late(const c10::StorageImpl& storage) {
   block->booking = book(storage.nbytes(), block->device, nullptr);
 }
 
-Booking book(size_t bytes, int device, void* host) {
+Booking book(size_t bytes, int device, void* host, bool scratch) {
   if (t_uncounted) {
     if (host != nullptr) label_new_memory(host, bytes);
     return {};
@@ -67,7 +69,8 @@ Booking book(size_t bytes, int device, void* host) {
   if (capturing()) stream = capture_memory({}, device, stream);
   booking.account = memory.allocate(bytes, stream, &why);
   if (booking.account == nullptr) {
-    if (!dry::on() || dry::settings().strict_memory) raise_out_of_memory(sim::out_of_memory_message(why));
+    if (!dry::on() || dry::settings().strict_memory) raise_out_of_memory(why);
+    report_out_of_memory(why);
     booking.account = memory.allocate_beyond(bytes, stream);
     dry::note(engine::MadeUpKind::kMemory, memory.reserved() - static_cast<std::int64_t>(why.capacity));
   }
@@ -78,7 +81,9 @@ Booking book(size_t bytes, int device, void* host) {
     booking.site = current_site();
   }
   if (booking.counted) {
-    memory_by_line(device).allocated(booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)));
+    booking.mark = memory_by_line(device).allocated(booking.site,
+                                                    static_cast<int64_t>(sim::CachingModel::size_of(booking.account)),
+                                                    scratch ? engine::MemoryKind::kWorkspace : kind_of_new_memory());
     memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
   }
   return booking;
@@ -88,7 +93,7 @@ void unbook(const Booking& booking, int device) noexcept {
   auto& memory = machine().memory(device);
   if (booking.counted) {
     memory_by_line(device).freeing(booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)),
-                                   memory.allocated());
+                                   memory.allocated(), booking.mark);
   }
   memory.free(booking.account);
   if (watching()) memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));

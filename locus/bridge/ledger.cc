@@ -102,11 +102,19 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
     engine::DeviceMemory& device = report.memory.emplace_back();
     device.device = "cuda:" + std::to_string(i), device.peak = peak;
     device.capacity = simulated ? machine().memory(i).capacity() : 0, device.timeline = timeline_of(i);
-    for (const auto& line : memory_by_line(i).at_peak(allocated_now(i))) {
+    const auto held = memory_by_line(i).at_peak(allocated_now(i));
+    for (const auto& line : held) {
       const Place place = place_of(line.site);
       const std::string file = text_of(place.file);
-      device.by_line.push_back({file, place.line, line.bytes, line.count, text(file, place.line)});
+      const auto most = std::ranges::max_element(line.kinds) - line.kinds.begin();
+      device.by_line.push_back({file, place.line, line.bytes, line.count, text(file, place.line),
+                                std::string(engine::kMemoryKindNames[static_cast<std::size_t>(most)])});
     }
+    const engine::ByKind kinds = engine::by_kind(held);
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      if (kinds[kind] > 0) device.by_category.push_back({std::string(engine::kMemoryKindNames[kind]), kinds[kind]});
+    }
+    std::ranges::sort(device.by_category, std::ranges::greater{}, &engine::CategoryMemory::bytes);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "locus/bridge/ordering.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
+#include "locus/engine/memory_by_line.h"
 
 namespace locus::bridge {
 
@@ -16,10 +17,11 @@ struct Booking {
   sim::CachingModel::Block* account = nullptr;
   engine::SiteId site = 0;
   bool counted = false;  ///< made while somebody watched
+  engine::MemoryByLine::Mark mark;
 };
 /// Books `bytes` of `device`, labels the memory at `host` (if any) with their origin; raises OutOfMemoryError where a
-/// card would.
-Booking book(size_t bytes, int device, void* host);
+/// card would. What is not `scratch` is for whatever this thread does at the moment.
+Booking book(size_t bytes, int device, void* host, bool scratch = false);
 /// Books a storage that was made in an UncountedScope, if it still is not.
 void book_late(const c10::StorageImpl& storage);
 /// While it lives, what this thread takes of a device is not booked: the parts of what a card does in one piece.

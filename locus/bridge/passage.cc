@@ -3,6 +3,7 @@
 
 #include "locus/bridge/door.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/purpose.h"
 #include "locus/bridge/real.h"
 #include "locus/bridge/shared_counters.h"
 
@@ -55,6 +56,7 @@ void Passage::note_storage(const at::Tensor& t, bool aliased) {
   const OriginId known = origin_of(storage);
   if (known != 0 && (known == parent_ || origins().at(known).parent != 0 || origins().at(known).complete)) return;
   set_origin(storage, make(t));
+  if (!has_operand_) is_for(storage, engine::MemoryKind::kData);
 }
 
 OriginId Passage::make(const at::Tensor& t) const {

@@ -14,6 +14,7 @@
 
 #include "locus/bridge/memory.h"
 #include "locus/bridge/pending.h"
+#include "locus/bridge/purpose.h"
 #include "locus/bridge/watch.h"
 #include "locus/engine/intern.h"
 
@@ -44,6 +45,7 @@ struct Charge {
   std::atomic<std::uintptr_t> address{0};
   std::atomic<engine::SiteId> site{0};
   std::atomic<std::int64_t> bytes{0};
+  std::atomic<engine::MemoryByLine::Mark> mark{};
 };
 constexpr std::size_t kCharges = std::size_t{1} << 17;
 constexpr std::size_t kProbes = 16;
@@ -58,11 +60,11 @@ void charge(std::uintptr_t address, int device, std::int64_t bytes) {
     std::uintptr_t empty = 0;
     if (!slot.address.compare_exchange_strong(empty, address) && empty != address) continue;
     if (empty == address) {  // freed where nobody looked: on a thread that is not followed
-      memory_by_line(device).freeing(slot.site.load(), slot.bytes.load(), 0);
+      memory_by_line(device).freeing(slot.site.load(), slot.bytes.load(), 0, slot.mark.load());
     }
     slot.site.store(site, std::memory_order_relaxed);
     slot.bytes.store(bytes, std::memory_order_relaxed);
-    memory_by_line(device).allocated(site, bytes);
+    slot.mark.store(memory_by_line(device).allocated(site, bytes, kind_of_new_memory()), std::memory_order_relaxed);
     return;
   }
 }
@@ -71,7 +73,7 @@ void release(std::uintptr_t address, int device, std::int64_t total_before) {
   for (std::size_t i = 0; i < kProbes; ++i) {
     Charge& slot = g_charges[(engine::mix(address >> 4) + i) & (kCharges - 1)];
     if (slot.address.load(std::memory_order_acquire) != address) continue;
-    memory_by_line(device).freeing(slot.site.load(), slot.bytes.load(), total_before);
+    memory_by_line(device).freeing(slot.site.load(), slot.bytes.load(), total_before, slot.mark.load());
     slot.address.store(0, std::memory_order_release);
     return;
   }

@@ -29,6 +29,7 @@
 #include "locus/bridge/origins.h"
 #include "locus/bridge/pinned.h"
 #include "locus/bridge/plan.h"
+#include "locus/bridge/purpose.h"
 #include "locus/bridge/rules.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
@@ -101,7 +102,11 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, optio
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   is_unseen();
   if (capturing() && capture_copy(self, source, non_blocking)) return self;
-  if (watching()) note_transfer(self, source, non_blocking);
+  if (watching()) {
+    note_transfer(self, source, non_blocking);
+    if (!is_simulated(source) && self.has_storage())
+      is_for(*self.storage().unsafeGetStorageImpl(), engine::MemoryKind::kData);
+  }
   const PinnedWindow window(self, source);
   if (dry::on() && dry::copy_dry(self, source)) return self;
   const Tensor to = is_simulated(self) ? host_alias(self) : self;

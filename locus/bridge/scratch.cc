@@ -99,7 +99,7 @@ const sim::LibrarySettings& settings() {
 }  // namespace
 
 Scratch::Scratch(int device, std::int64_t bytes) : device_(device) {
-  if (bytes > 0) booking_ = book(static_cast<size_t>(bytes), device, nullptr);
+  if (bytes > 0) booking_ = book(static_cast<size_t>(bytes), device, nullptr, /*scratch=*/true);
 }
 
 void Scratch::release() noexcept {
@@ -113,8 +113,8 @@ void need_blas_workspace(int device, bool lt) {
   const std::uint32_t generation = g_generation.load(std::memory_order_relaxed);
   if (held.blas && (held.lt || !lt) && held.stream == stream && held.generation == generation) return;
   Handles& handles = handles_of(device);
-  const std::lock_guard<std::mutex> lock(handles.mutex);
   if (held.handle < 0) {
+    const std::lock_guard<std::mutex> lock(handles.mutex);
     if (handles.free.empty()) {
       held.handle = handles.made++;
     } else {
@@ -124,8 +124,15 @@ void need_blas_workspace(int device, bool lt) {
   }
   const sim::Card& card = *machine().options().card;
   const std::pair<int, int64_t> key(held.handle, stream);
+  // The handle is this thread's, so nobody else adds what is missing; booking it may ask Python, which takes no lock
+  // along.
   const auto hold = [&](auto& workspaces, std::int64_t bytes) {
-    if (workspaces.find(key) == workspaces.end()) workspaces.emplace(key, Scratch(device, bytes));
+    std::unique_lock<std::mutex> lock(handles.mutex);
+    if (workspaces.find(key) != workspaces.end()) return;
+    lock.unlock();
+    Scratch taken(device, bytes);
+    lock.lock();
+    workspaces.emplace(key, std::move(taken));
   };
   hold(handles.blas, sim::blas_workspace(card, settings()));
   if (lt) hold(handles.blas_lt, sim::blas_lt_workspace(card, settings()));

@@ -9,6 +9,7 @@
 #include "locus/bridge/policy.h"
 #include "locus/bridge/state.h"
 #include "locus/engine/ledger.h"
+#include "locus/engine/memory_by_line.h"
 #include "locus/engine/timeline.h"
 
 namespace locus::bridge {

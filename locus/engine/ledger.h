@@ -1,12 +1,9 @@
-// Counts by source line: transfers, synchronizations, memory. Lock-free and bounded; read once, at the end.
+// Counts by source line: transfers, synchronizations. Lock-free and bounded; read once, at the end.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "locus/engine/intern.h"
@@ -60,66 +57,6 @@ class Ledger {
   };
   InternTable<LedgerKey, kEntries * 2> table_;
   std::unique_ptr<Counters[]> counters_;
-};
-
-/// Live bytes by the line that allocated them, and what they were when the total was at its highest.
-class MemoryByLine {
- public:
-  static constexpr std::size_t kSites = std::size_t{1} << 14;  ///< lines beyond share the last one
-  struct Line {
-    SiteId site = 0;
-    std::int64_t bytes = 0, count = 0;
-  };
-  MemoryByLine() : live_(new Live[kSites]()) {}
-
-  void allocated(SiteId site, std::int64_t bytes) noexcept {
-    Live& live = live_[index(site)];
-    live.bytes.fetch_add(bytes, std::memory_order_relaxed);
-    live.count.fetch_add(1, std::memory_order_relaxed);
-    SiteId seen = highest_.load(std::memory_order_relaxed);
-    while (index(site) > seen && !highest_.compare_exchange_weak(seen, index(site))) {
-    }
-  }
-  /// `total` is the device's count before this free: a peak is known to be one when the first free follows it.
-  void freeing(SiteId site, std::int64_t bytes, std::int64_t total) {
-    if (total > peak_.load(std::memory_order_relaxed)) take_snapshot(total);
-    if (open_scopes_.load(std::memory_order_relaxed) != 0) note_in_scopes(total);
-    Live& live = live_[index(site)];
-    live.bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    live.count.fetch_sub(1, std::memory_order_relaxed);
-  }
-  /// The lines that held memory at the peak, largest first. `total` is what is allocated now.
-  std::vector<Line> at_peak(std::int64_t total);
-
-  /// The highest total of one scope of the program, and the lines that held it.
-  struct Peak {
-    std::int64_t total = 0;
-    std::vector<Line> lines;
-  };
-  /// A scope begins; its number. Scopes may overlap.
-  std::uint64_t open_scope(std::int64_t total);
-  /// What the scope has seen so far. `total` is what is allocated now.
-  Peak peak_of(std::uint64_t scope, std::int64_t total);
-  void close_scope(std::uint64_t scope);
-
- private:
-  struct Live {
-    std::atomic<std::int64_t> bytes{0}, count{0};
-  };
-  static SiteId index(SiteId site) { return site < kSites ? site : kSites - 1; }
-  void take_snapshot(std::int64_t total);
-  void note_in_scopes(std::int64_t total);
-  std::vector<Line> live_lines() const;
-
-  std::unique_ptr<Live[]> live_;
-  std::atomic<SiteId> highest_{0};
-  std::atomic<std::int64_t> peak_{0};
-  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
-  std::vector<Line> snapshot_;
-  std::atomic<int> open_scopes_{0};
-  std::mutex scopes_mutex_;
-  std::map<std::uint64_t, Peak> scopes_;
-  std::uint64_t last_scope_ = 0;
 };
 
 }  // namespace locus::engine

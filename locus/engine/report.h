@@ -41,8 +41,16 @@ struct LineMemory {
   int line = 0;
   std::int64_t bytes = 0;
   std::int64_t count = 0;
-  std::string text;  ///< the source line; empty when unknown
+  std::string text;           ///< the source line; empty when unknown
+  std::string category = {};  ///< what most of it was for; empty when unknown
   bool operator==(const LineMemory&) const = default;
+};
+
+/// Device memory for one purpose when the device was fullest; see memory_kind.h.
+struct CategoryMemory {
+  std::string category;
+  std::int64_t bytes = 0;
+  bool operator==(const CategoryMemory&) const = default;
 };
 
 /// How full a device was, in the order of its allocations and frees. Each point stands for as many of them as the
@@ -59,6 +67,7 @@ struct DeviceMemory {
   std::vector<LineMemory> by_line;
   std::int64_t capacity = 0;  ///< of the device; 0: unknown
   MemoryTimeline timeline;
+  std::vector<CategoryMemory> by_category = {};  ///< largest first
   bool operator==(const DeviceMemory&) const = default;
 };
 
@@ -191,6 +200,7 @@ struct Report {
 void from_json(const Json& json, Transfer& transfer);
 void from_json(const Json& json, Sync& sync);
 void from_json(const Json& json, LineMemory& memory);
+void from_json(const Json& json, CategoryMemory& memory);
 void from_json(const Json& json, ModelRow& row);
 void from_json(const Json& json, Model& model);
 void from_json(const Json& json, MadeUpLine& line);
@@ -204,6 +214,7 @@ void from_json(const Json& json, Report& report);
 void to_json(Json& json, const Transfer& transfer);
 void to_json(Json& json, const Sync& sync);
 void to_json(Json& json, const LineMemory& memory);
+void to_json(Json& json, const CategoryMemory& memory);
 void to_json(Json& json, const ModelRow& row);
 void to_json(Json& json, const Model& model);
 void to_json(Json& json, const MadeUpLine& line);

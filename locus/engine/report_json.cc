@@ -50,7 +50,7 @@ void to_json(Json& json, const Sync& sync) {
 
 void from_json(const Json& json, LineMemory& memory) {
   Fields(json, "a line's memory")("file", memory.file)("line", memory.line)("bytes", memory.bytes)(
-      "count", memory.count)("text", memory.text);
+      "count", memory.count)("text", memory.text)("category", memory.category);
 }
 
 void to_json(Json& json, const LineMemory& memory) {
@@ -60,6 +60,17 @@ void to_json(Json& json, const LineMemory& memory) {
   json["bytes"] = memory.bytes;
   json["count"] = memory.count;
   json["text"] = memory.text;
+  json["category"] = memory.category;
+}
+
+void from_json(const Json& json, CategoryMemory& memory) {
+  Fields(json, "a category's memory")("category", memory.category)("bytes", memory.bytes);
+}
+
+void to_json(Json& json, const CategoryMemory& memory) {
+  json = Json::object();
+  json["category"] = memory.category;
+  json["bytes"] = memory.bytes;
 }
 
 void from_json(const Json& json, MemoryTimeline& timeline) {
@@ -78,7 +89,7 @@ void to_json(Json& json, const MemoryTimeline& timeline) {
 // In JSON the device's name is the key in front of this object.
 void from_json(const Json& json, DeviceMemory& memory) {
   Fields(json, "a device's memory")("peak", memory.peak)("by_line", memory.by_line)("capacity", memory.capacity)(
-      "timeline", memory.timeline);
+      "timeline", memory.timeline)("by_category", memory.by_category);
 }
 
 void to_json(Json& json, const DeviceMemory& memory) {
@@ -87,6 +98,7 @@ void to_json(Json& json, const DeviceMemory& memory) {
   json["by_line"] = list(memory.by_line);
   json["capacity"] = memory.capacity;
   json["timeline"] = memory.timeline;
+  json["by_category"] = list(memory.by_category);
 }
 
 void from_json(const Json& json, ModelRow& row) {

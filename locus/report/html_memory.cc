@@ -132,6 +132,25 @@ class Chart {
   double end_ = 1;
 };
 
+std::string share_of(const DeviceMemory& memory, std::int64_t bytes) {
+  const double share = memory.peak > 0 ? 100.0 * static_cast<double>(bytes) / static_cast<double>(memory.peak) : 0;
+  return share > 0 && share < 0.5 ? "&lt;1%" : fmt::format("{:.0f}%", std::clamp(share, 0.0, 100.0));
+}
+
+std::string by_category(const DeviceMemory& memory) {
+  if (memory.by_category.empty()) return {};
+  BarTable table{.caption = "what was held at the peak, by what it was for",
+                 .head = {"category", "bytes", "of peak"},
+                 .numbers = 1,
+                 .rows = {}};
+  for (const engine::CategoryMemory& each : memory.by_category) {
+    table.rows.push_back({{html_words(each.category), bytes_text(each.bytes), share_of(memory, each.bytes)},
+                          static_cast<double>(each.bytes),
+                          memory.device});
+  }
+  return html_bars(table);
+}
+
 std::string by_line(const DeviceMemory& memory, std::string_view directory) {
   const auto merge = [](engine::LineMemory& sum, const engine::LineMemory& more) {
     sum.bytes = add_up(sum.bytes, more.bytes), sum.count = add_up(sum.count, more.count);
@@ -143,13 +162,10 @@ std::string by_line(const DeviceMemory& memory, std::string_view directory) {
   for (const engine::LineMemory& each : by_weight(
            memory.by_line, [](const auto& m) { return std::tie(m.file, m.line); }, merge,
            [](const auto& m) { return m.bytes; })) {
-    const double share =
-        memory.peak > 0 ? 100.0 * static_cast<double>(each.bytes) / static_cast<double>(memory.peak) : 0;
-    table.rows.push_back(
-        {{html_source_place(each.file, each.line, directory, each.text), grouped(each.count), bytes_text(each.bytes),
-          share > 0 && share < 0.5 ? "&lt;1%" : fmt::format("{:.0f}%", std::clamp(share, 0.0, 100.0))},
-         static_cast<double>(each.bytes),
-         memory.device});
+    table.rows.push_back({{html_source_place(each.file, each.line, directory, each.text), grouped(each.count),
+                           bytes_text(each.bytes), share_of(memory, each.bytes)},
+                          static_cast<double>(each.bytes),
+                          memory.device});
   }
   return html_bars(table);
 }
@@ -167,7 +183,7 @@ std::string html_memory(const engine::Report& report, std::string_view directory
         fmt::format("<h3>{} <small>peak {}{}{}</small></h3>\n", device_chip(device.device), bytes_text(device.peak),
                     device.capacity > 0 ? " of " + bytes_text(device.capacity) : "", when.empty() ? "" : ", " + when);
     if (!chart.empty()) out += chart.render();
-    out += by_line(device, directory);
+    out += by_category(device) + by_line(device, directory);
   }
   if (report.memory.size() > kMaxDevices) {
     out += fmt::format("<p class=dim>… and {}</p>",

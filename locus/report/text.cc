@@ -100,10 +100,17 @@ std::string ledger(const Report& report, const TextOptions& options) {
     std::vector<LedgerRow> lines;
     for (const auto* each : heaviest_first(device.by_line, [](const auto& m) { return m.bytes; })) {
       lines.push_back({place(each->file, each->line, options.directory),
-                       {bytes_text(each->bytes), counted(each->count, "allocation")}});
+                       {bytes_text(each->bytes), counted(each->count, "allocation"), clean(each->category)}});
     }
-    const std::string title =
-        fmt::format("memory of {} at its peak, {}", clean(device.device), bytes_text(device.peak));
+    std::string title = fmt::format("memory of {} at its peak, {}", clean(device.device), bytes_text(device.peak));
+    std::vector<LedgerRow> purposes;
+    for (const auto* each : heaviest_first(device.by_category, [](const auto& m) { return m.bytes; })) {
+      purposes.push_back({clean(each->category), {bytes_text(each->bytes)}});
+    }
+    if (!purposes.empty()) {
+      out += table(title + ", by what it was for", std::move(purposes), options);
+      title += ", by line";
+    }
     if (lines.empty()) {
       out += paint(title, Tone::kBold, options.color) + "\n\n";
     } else {

@@ -171,5 +171,7 @@ Reason = Literal[
     "not-capturable",
     "graph-input-gone",
     "frozen-in-graph",
+    "out-of-memory",
+    "memory-grows",
 ]
 """Why a tensor is where it is: the name of a finding's code."""

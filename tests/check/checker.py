@@ -44,11 +44,11 @@ class Checked:
         return [finding for finding in self.findings if finding["severity"] == "error"]
 
 
-def check(runner: ForkRunner, path: Path | str, devices: int = DEVICES) -> Checked:
+def check(runner: ForkRunner, path: Path | str, devices: int = DEVICES, options: tuple[str, ...] = ()) -> Checked:
     """Checks a program in a forked process."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        arguments = ["check", "--devices", str(devices), "--format", "json", "-o", str(report), str(path)]
+        arguments = ["check", "--devices", str(devices), *options, "--format", "json", "-o", str(report), str(path)]
         result = runner.run(LOCUS, *arguments, deadline=DEADLINE)
         text = report.read_text() if report.exists() else ""
     checked = Checked(result, json.loads(text) if text else None)

@@ -49,7 +49,9 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "never-waited",
                                     "not-capturable",
                                     "graph-input-gone",
-                                    "frozen-in-graph"};
+                                    "frozen-in-graph",
+                                    "out-of-memory",
+                                    "memory-grows"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;

@@ -6,12 +6,11 @@ Usage: operators.py CASE... Each case runs in a process forked for it, so that l
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 
 import torch
+from forking import measure_each
 from torch import nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
@@ -91,29 +90,19 @@ def products(d: torch.dtype) -> Iterator[tuple[str, Callable[[], Case]]]:
             lambda x, w: F.conv2d(x, w, padding=1),
         ),
     )
-    yield (
-        "lstm",
-        lambda: module(
-            nn.LSTM(256, 512, 2, batch_first=True, device="cuda", dtype=d),
-            rand(32, 100, 256, d=d),
-            lambda m, x: m(x)[0],
-        ),
-    )
-    yield (
-        "gru_bi",
-        lambda: module(
-            nn.GRU(128, 256, 1, bidirectional=True, device="cuda", dtype=d),
-            rand(50, 64, 128, d=d),
-            lambda m, x: m(x)[0],
-        ),
-    )
+    options = {"device": "cuda", "dtype": d}
+
+    def first(m: nn.Module, *x: torch.Tensor, **named: bool) -> torch.Tensor:
+        return m(*x, **named)[0]
+
+    def unweighted(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return first(m, x, x, x, need_weights=False)
+
+    yield "lstm", lambda: module(nn.LSTM(256, 512, 2, batch_first=True, **options), rand(32, 100, 256, d=d), first)
+    yield "gru_bi", lambda: module(nn.GRU(128, 256, 1, bidirectional=True, **options), rand(50, 64, 128, d=d), first)
     yield (
         "mha",
-        lambda: module(
-            nn.MultiheadAttention(512, 8, batch_first=True, device="cuda", dtype=d),
-            rand(16, 256, 512, d=d),
-            lambda m, x: m(x, x, x, need_weights=False)[0],
-        ),
+        lambda: module(nn.MultiheadAttention(512, 8, batch_first=True, **options), rand(16, 256, 512, d=d), unweighted),
     )
 
 
@@ -321,21 +310,5 @@ def measure(name: str) -> dict[str, int | str]:
     return row
 
 
-def main() -> None:
-    """Runs each case in a process of its own."""
-    torch.set_num_threads(1)
-    for name in sys.argv[1:]:
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            try:
-                row = measure(name)
-            except Exception as error:
-                row = {"case": name, "error": f"{type(error).__name__}: {error}"}
-            print(json.dumps(row), flush=True)
-            os._exit(0)
-        os.waitpid(child, 0)
-
-
 if __name__ == "__main__":
-    main()
+    measure_each(measure, sys.argv[1:])

@@ -3,12 +3,11 @@ Prints one JSON line for each that is named: bytes of the model, after the steps
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable
 
 import torch
+from forking import measure_each
 from torch import nn
 from torch.nn import functional as F
 
@@ -71,17 +70,5 @@ def measure(name: str) -> dict[str, int | str]:
     return row
 
 
-def main() -> None:
-    """Each in a process of its own."""
-    torch.set_num_threads(1)
-    for name in sys.argv[1:]:
-        sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            print(json.dumps(measure(name)), flush=True)
-            os._exit(0)
-        os.waitpid(child, 0)
-
-
 if __name__ == "__main__":
-    main()
+    measure_each(measure, sys.argv[1:])

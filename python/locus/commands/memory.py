@@ -28,6 +28,8 @@ class Line(NamedTuple):
     place: str
     text: str
     bytes: int
+    category: str
+    """What most of it was for."""
 
 
 class Run(NamedTuple):
@@ -39,6 +41,8 @@ class Run(NamedTuple):
     peak: int
     reserved: int
     lines: list[Line]
+    categories: dict[str, int]
+    """Bytes at the peak by what they were for, largest first."""
     device: str
     failed: str
     """How it ended, where it did not end well; "" otherwise."""
@@ -48,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     run.configure(parser)
     parser.usage = (
-        "locus memory [--card NAME[,NAME ...]] [--batch NAME=N[,N ...]] [--steps N] [--json FILE] [--html FILE] "
-        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+        "locus memory [--card NAME[,NAME ...]] [--batch NAME=N[,N ...]] [--steps N] [--dry] [--json FILE] "
+        "[--html FILE] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
     for action in parser._actions:
         if action.dest == "card":
@@ -142,8 +146,11 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         ]
         words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or "3"]
         words += ["--format", "json", "-o", report]
-        if arguments.rng is not None:
-            words += ["--rng", arguments.rng]
+        for name in ("rng", "dry_keep", "dry_shapes"):
+            if getattr(arguments, name) is not None:
+                words += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
+        if arguments.dry:
+            words.append("--dry")
         if html is not None:
             words += ["--html", html]
         words += _program(arguments) + ([flag, value] if flag else [])
@@ -160,9 +167,14 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
             raise LocusError(f"the program could not be checked (exit code {done.returncode}); see above") from None
     memory = found.get("memory", {})
     device = max(memory, key=lambda name: int(memory[name]["peak"]), default="")
-    held = memory.get(device, {"peak": 0, "by_line": []})
+    held = memory.get(device, {"peak": 0, "by_line": [], "by_category": []})
     lines = [
-        Line(f"{os.path.relpath(row['file'])}:{row['line']}" if row["file"] else "elsewhere", row["text"], row["bytes"])
+        Line(
+            f"{os.path.relpath(row['file'])}:{row['line']}" if row["file"] else "elsewhere",
+            row["text"],
+            row["bytes"],
+            row["category"],
+        )
         for row in held["by_line"]
     ]
     ended = "" if found["verdict"]["finished"] else str(found["program"].get("ended_by") or "an error")
@@ -172,6 +184,7 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         int(held["peak"]),
         reserved.get(device, int(held["peak"])),
         sorted(lines, key=lambda line: -line.bytes),
+        {row["category"]: row["bytes"] for row in held["by_category"]},
         device,
         ended,
     )
@@ -200,6 +213,11 @@ def _text(runs: list[Run], cards: list[str], flag: str) -> str:
     ]
     if shown.failed:
         out.append(f"the program ended with {shown.failed}: this is what it took until then")
+    out += ["", "at the peak, by what it was for"]
+    out += [
+        f"  {size(count):>10}  {_share(count, shown.peak):>4}  {category}"
+        for category, count in shown.categories.items()
+    ]
     out += ["", "at the peak, by the line that allocated it"]
     out += [
         f"  {size(line.bytes):>10}  {_share(line.bytes, shown.peak):>4}  {line.place}  {line.text.strip()}".rstrip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import gc
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -189,3 +189,11 @@ def outermost(*kinds: type) -> list[object]:
     below = [values.attributes(thing).get("_modules") or {} for thing in things if values.is_module(thing)]
     children = {id(child) for table in below for child in table.values()}
     return [thing for thing in things if id(thing) not in children]
+
+
+def reach(frames: list[types.FrameType], wants: Callable[[object], bool]) -> objects.Walk:
+    """A walk over everything that the program's own frames have names for, and the wanted tensors in it."""
+    walk = objects.Walk(wants=wants, gradients=False, max_depth=_MAX_DEPTH)
+    roots = [root for number, frame in enumerate(frames) for root in _roots(frame, number, True, {})]
+    _walk_from(roots, walk)
+    return walk

@@ -103,6 +103,29 @@ class _RawCaseMore(TypedDict, total=False):
     policy: int
     alone: bool
     caught_by: Location | None
+    held: HeldMemory
+    """Memory has run out: no rule is broken, and there are no operands."""
+
+
+class HeldNow(TypedDict):
+    """What is held of a device."""
+
+    lines: list[tuple[str, int, int, int, list[tuple[str, int]]]]
+    """File, line, bytes, allocations and bytes by category, largest first."""
+    categories: list[tuple[str, int]]
+
+
+class HeldMemory(HeldNow):
+    """What was held when a device had no room for a request."""
+
+    device: int
+    requested: int
+    capacity: int
+    free: int
+    allocated: int
+    reserved: int
+    place: tuple[str, int]
+    """The line that asked, where it is known."""
 
 
 class RawCase(_RawCaseMore):

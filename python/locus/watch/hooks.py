@@ -11,18 +11,23 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from locus import faults
 from locus.program import frozen_values, histories, moments, values
-from locus.watch import interruptions
+from locus.watch import holders, interruptions
 
 _Listener = Callable[..., None]
 
 _installed = False
 _after_moves: list[_Listener] = []
 _after_loads: list[_Listener] = []
+_after_growth: list[_Listener] = []
 
 
 def install_hooks() -> None:
@@ -38,8 +43,13 @@ def install_hooks() -> None:
     _wrap(torch.optim.Optimizer, "__init__", _note_optimizer)
     _wrap(torch, "load", _note_load)
     torch.serialization.load = torch.load
+    register_optimizer_step_pre_hook(_note_step_begins)
     register_optimizer_step_post_hook(_note_step)
     _pass_higher_order_operators()
+    register_module_parameter_registration_hook(_note_registration)
+    register_module_buffer_registration_hook(_note_registration)
+    _wrap(torch.nn.Module, "_apply", _note_applied)
+    holders.watch_hooks()
     _wrap(_BaseDataLoaderIter, "__next__", _note_batch)
 
 
@@ -60,6 +70,11 @@ def on_move(listener: _Listener) -> None:
 def on_load(listener: _Listener) -> None:
     """Calls `listener(result, args, kwargs)` after each torch.load()."""
     _after_loads.append(listener)
+
+
+def on_growth(listener: _Listener) -> None:
+    """Calls `listener()` after an optimizer's step, where a line has left more behind in each of the last steps."""
+    _after_growth.append(listener)
 
 
 def _wrap(owner: object, name: str, note: Callable[..., None]) -> None:
@@ -102,17 +117,44 @@ def _note_module_call(name: str, result: object, args: tuple[Any, ...], kwargs: 
 
 def _note_module(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     moments.note_construction(args[0])
+    if name == "__setstate__":
+        _note_applied(name, result, args, kwargs)
+
+
+def _note_applied(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """A module's tensors are new ones: what their memory is for."""
+    bridge = histories.bridge()
+    if bridge is not None:
+        inside = args[0].__dict__
+        tables = (inside.get("_parameters") or {}, inside.get("_buffers") or {})
+        bridge.are_parameters([each for table in tables for each in table.values() if values.is_tensor(each)])
+
+
+def _note_registration(module: torch.nn.Module, name: str, tensor: object) -> None:
+    bridge = histories.bridge()
+    if bridge is not None and values.is_tensor(tensor):
+        bridge.are_parameters([tensor])
 
 
 def _note_optimizer(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     moments.note_optimizer(args[0])
+    bridge = histories.bridge()
+    if bridge is not None:
+        bridge.are_parameters([each for group in args[0].param_groups for each in group["params"]])
+
+
+def _note_step_begins(optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    begin = getattr(histories.bridge(), "begin_step", None)
+    if begin is not None:
+        begin()
 
 
 def _note_step(optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     frozen_values.note_step(optimizer)
     count = getattr(histories.bridge(), "count_step", None)
-    if count is not None:
-        count()
+    if count is not None and count():
+        for listener in _after_growth:
+            listener()
 
 
 def _note_load(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import _thread
 import functools
 import json
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -65,6 +66,7 @@ def install() -> Bridge:
         from locus.watch import forked, gradients, hooks, host_access, replicas
 
         hooks.install_hooks()
+        hooks.on_growth(_look_for_leaks)
         watch_threads(bridge)
         host_access.install(bridge)
         gradients.install(bridge)
@@ -141,6 +143,8 @@ def _report(raw: RawCase, frame: types.FrameType | None) -> tuple[bool, str, Cal
     from locus.watch import handlers
 
     bridge = load_bridge()
+    if "held" in raw:
+        return _report_memory(raw, frame)
     policy = raw.get("policy", COLLECT)
     wanted, caught_by = handlers.GO_ON, None
     if policy == COLLECT and raw["kind"] != "read-too-early":  # PyTorch has no error for that one
@@ -175,6 +179,44 @@ def _report(raw: RawCase, frame: types.FrameType | None) -> tuple[bool, str, Cal
     note_change()
     # The program's filters and its own showwarning() are for its own thread.
     return False, device, functools.partial(_warn_all, told, case["use"]) if told else None
+
+
+def _report_memory(raw: RawCase, frame: types.FrameType | None) -> tuple[bool, str, Callable[[], None] | None]:
+    """A dry run needs more memory than the card has."""
+    import torch
+
+    from locus.watch import handlers, out_of_memory
+
+    if handlers.find_handler(frame, torch.cuda.OutOfMemoryError)[0] == handlers.RAISE:
+        return True, "", None  # to try again with less, say
+    try:
+        found = out_of_memory.in_dry_run(raw["held"], raw.get("step", 0))
+    except Exception as error:
+        faults.note("memory that has run out", error)
+        found = None
+    if found is not None:
+        load_bridge().add_finding(json.dumps(found), raw.get("key", 0))
+        note_change()
+    return False, "", None
+
+
+def _look_for_leaks() -> None:
+    """A step has ended, and a line has left more behind in each of the last ones."""
+    import torch
+
+    from locus.watch import leaks
+
+    bridge, frame, thread = load_bridge(), sys._getframe(1), threading.get_ident()
+    if bridge.policy_state() != COLLECT:
+        return
+
+    def look() -> None:
+        with places.standing_at(frame, thread), source.at_one_moment(), torch._C.DisableTorchFunctionSubclass():
+            for found in leaks.look(bridge, places.frames_here(), torch.cuda.device_count()):
+                bridge.add_finding(json.dumps({**found, "first_step": bridge.steps()}))
+                note_change()
+
+    bridge.aside(look)
 
 
 def _poor_case(raw: RawCase) -> Case:

@@ -82,8 +82,11 @@ def keep_unasked() -> None:
 
 def forget() -> None:
     """Another part of the program begins, or another process."""
+    from locus.watch import out_of_memory
+
     _unasked.clear()
     _kept.clear()
+    out_of_memory.forget()
 
 
 def _about(error: BaseException) -> About | None:

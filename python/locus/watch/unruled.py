@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from locus import faults
 from locus.blame import findings
 from locus.program import places, source, values
-from locus.watch import error_chain, handlers, messages, tracebacks
+from locus.watch import error_chain, handlers, messages, out_of_memory, tracebacks
 
 if TYPE_CHECKING:
     import types
@@ -52,11 +52,23 @@ def about(error: BaseException) -> About | None:
     if not isinstance(error, Exception):
         return None
     for one in reversed(chain(error)):  # the first of them is what all the others pass on
+        if out_of_memory.is_one(one):
+            return _of_memory(one, error)
         text = "" if isinstance(one, _OTHERS) else _words(one)
         said = messages.read(_spoken(text))
         if said is not None:
             return _described(said, text, one, error)
     return None
+
+
+def _of_memory(error: BaseException, last: BaseException) -> About | None:
+    frames = tracebacks.traceback_frames(error) or tracebacks.traceback_frames(last)
+    try:
+        found = out_of_memory.of_error(error, frames)
+    except Exception as fault:
+        faults.note("an error about memory", fault)
+        return None
+    return None if found is None else About(False, found)
 
 
 def chain(error: BaseException) -> list[BaseException]:
