@@ -10,6 +10,6 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="this Locus has no `c
 @pytest.mark.parametrize("path", fixed_programs() + programs("correct"), ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_correct_program(program, path):
     checked = check(program, path)
-    assert checked.errors == [], checked.errors
+    assert checked.findings == [], checked.findings
     assert checked.result.code == 0, checked.result.describe()
     assert checked.stdout == program.run(path, simulate=DEVICES).ok().stdout

@@ -72,11 +72,14 @@ WAYS = {
 
 def expected(before, way):
     """The verdict, the exit status and how the sentence begins."""
-    if way.words.startswith(("ran out", "was ended by SIGSEGV")) and before != "findings":
+    count = before == "findings"
+    if way.words.startswith("ran out"):
+        before, count = "findings", count + 1  # that is a finding, too
+    elif way.words.startswith("was ended by SIGSEGV") and before != "findings":
         before = "nothing-found"  # it takes a device to get there
     end = f" before the program {way.words}" if way.words else ""
     if before == "findings":
-        begin, status = f"1 finding (1 error){end}", 1
+        begin, status = f"{'1 finding (1 error)' if count == 1 else '2 findings (2 errors)'}{end}", 1
     elif before == "nothing-found":
         begin, status = (f"nothing found{end}" if end else "no placement mistakes"), way.exit
     elif before == "nothing-on-device":
