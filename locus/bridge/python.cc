@@ -6,6 +6,10 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "locus/bridge/compat.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/generator.h"
@@ -96,6 +100,48 @@ py::dict memory_stats(int device) {
   return d;
 }
 
+/// The line that asked, as a stack of one frame: what PyTorch's memory viewer shows of an event.
+py::list frames_of(std::uint32_t site) {
+  py::list frames;
+  const Place place = place_of(site);
+  if (place.file == nullptr) return frames;
+  py::dict frame;
+  frame["filename"] = place.file, frame["line"] = place.line;
+  frame["name"] = place.function != nullptr ? place.function : "";
+  frames.append(std::move(frame));
+  return frames;
+}
+
+/// What torch.cuda.memory._record_memory_history() wants; each device keeps its own.
+void record_memory_history(bool on, bool events, std::size_t most, bool clear,
+                           const std::vector<std::string>& skipped) {
+  need_machine();
+  sim::TraceOptions options{on, events, clear, most, 0};
+  for (std::size_t i = 0; i < sim::kTraceActions; ++i) {
+    const auto name = sim::to_string(static_cast<sim::TraceAction>(i));
+    if (std::ranges::find(skipped, name) != skipped.end()) options.skipped |= 1U << i;
+  }
+  sim::set_trace_asker([]() noexcept -> std::uint32_t { return current_site(); });
+  for (int i = 0; i < machine().devices(); ++i) machine().memory(i).record(options);
+}
+
+py::list memory_traces() {
+  py::list all;
+  for (int i = 0; i < machine().devices(); ++i) {
+    py::list events;
+    for (const sim::TraceEntry& entry : machine().memory(i).trace()) {
+      py::dict d;
+      d["action"] = std::string(sim::to_string(entry.action)), d["size"] = entry.size, d["stream"] = entry.stream;
+      d["time_us"] = entry.microseconds, d["frames"] = frames_of(entry.who), d["pool_id"] = py::make_tuple(0, 0);
+      d[entry.action == sim::TraceAction::kOutOfMemory ? "device_free" : "addr"] =
+          entry.action == sim::TraceAction::kOutOfMemory ? entry.device_free : static_cast<std::int64_t>(entry.address);
+      events.append(std::move(d));
+    }
+    all.append(std::move(events));
+  }
+  return all;
+}
+
 py::list memory_snapshot() {
   py::list all;
   for (int i = 0; i < machine().devices(); ++i) {
@@ -104,13 +150,13 @@ py::list memory_snapshot() {
       d["device"] = i, d["address"] = segment.address, d["total_size"] = segment.total;
       d["allocated_size"] = segment.allocated, d["active_size"] = segment.active, d["stream"] = segment.stream;
       d["segment_type"] = segment.large ? "large" : "small", d["segment_pool_id"] = py::make_tuple(0, 0);
-      d["is_expandable"] = false, d["frames"] = py::list();
+      d["is_expandable"] = false, d["frames"] = frames_of(segment.who);
       size_t requested = 0;
       py::list blocks;
       for (const auto& block : segment.blocks) {
         py::dict b;
         b["address"] = block.address, b["size"] = block.size, b["requested_size"] = block.requested;
-        b["state"] = block.active ? "active_allocated" : "inactive", b["frames"] = py::list();
+        b["state"] = block.active ? "active_allocated" : "inactive", b["frames"] = frames_of(block.who);
         requested += block.active ? block.requested : 0;
         blocks.append(std::move(b));
       }
@@ -119,6 +165,15 @@ py::list memory_snapshot() {
     }
   }
   return all;
+}
+
+void set_allocator_settings(const std::string& text) {
+  need_machine();
+  std::string problem;
+  const auto settings = sim::parse_allocator_settings(text, &problem);
+  if (!settings)
+    throw py::value_error("locus: the allocator's setting '" + problem + "' is not one that PyTorch takes");
+  for (int i = 0; i < machine().devices(); ++i) machine().memory(i).configure(*settings);
 }
 
 void empty_cache() {
@@ -221,6 +276,10 @@ PYBIND11_MODULE(_bridge, m) {
         [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
   m.def("get_memory_fraction", [](int device) { return machine().memory(device_argument(device)).fraction(); });
   m.def("memory_snapshot", &memory_snapshot);
+  m.def("memory_traces", &memory_traces);
+  m.def("record_memory_history", &record_memory_history);
+  m.def("records_memory_history", [] { return machine().devices() > 0 && machine().memory(0).recording(); });
+  m.def("set_allocator_settings", &set_allocator_settings);
   m.def("raw_alloc", &raw_alloc, py::arg("nbytes"), py::arg("stream") = 0);
   m.def("raw_delete", &raw_delete);
   m.def("current_stream", [](int device) {

@@ -3,12 +3,17 @@
 // does) and never touches any.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "locus/sim/memory_trace.h"
 
 namespace locus::sim {
 
@@ -47,12 +52,26 @@ std::string out_of_memory_message(const OutOfMemory& what);
 /// As PyTorch writes sizes: "512 bytes", "1.50 KiB", "20.00 MiB", "79.25 GiB".
 std::string format_bytes(std::size_t bytes);
 
+/// What PYTORCH_CUDA_ALLOC_CONF (or PYTORCH_ALLOC_CONF) can say about how much is taken.
+struct AllocatorSettings {
+  std::size_t max_split = SIZE_MAX;          ///< max_split_size_mb: larger blocks are never split
+  std::size_t max_rounding = 20ULL << 20;    ///< max_non_split_rounding_mb: what such a block may be too large by
+  double collect_from = 0;                   ///< garbage_collection_threshold: share of the limit, 0 for never
+  bool expandable = false;                   ///< expandable_segments: read, and not modeled
+  std::array<std::uint8_t, 64> divisions{};  ///< roundup_power2_divisions by the power of two; 0: no rounding
+};
+/// Reads such a text; nullopt (with the word at fault in `problem`) where PyTorch would refuse it. Words about other
+/// things than memory are passed over.
+std::optional<AllocatorSettings> parse_allocator_settings(std::string_view text, std::string* problem = nullptr);
+
 /// The allocator's state of one device. Thread-safe.
 class CachingModel {
  public:
   struct Block;  ///< opaque: one allocation
 
   CachingModel(int device, std::size_t capacity_bytes);
+  /// From here on; what is there already stays as it is.
+  void configure(const AllocatorSettings& settings);
   ~CachingModel();
 
   /// Accounts for an allocation on `stream`. On failure returns nullptr and fills `why`
@@ -87,15 +106,22 @@ class CachingModel {
     std::size_t size, requested;
     std::uint64_t address;
     bool active;
+    std::uint32_t who;  ///< see memory_trace.h; 0: not recorded
   };
   struct SnapshotSegment {
     std::uint64_t address;
     std::size_t total, allocated, active;
     std::int64_t stream;
     bool large;
+    std::uint32_t who;
     std::vector<SnapshotBlock> blocks;
   };
-  std::vector<SnapshotSegment> snapshot() const;
+  std::vector<SnapshotSegment> snapshot();
+
+  /// torch.cuda.memory._record_memory_history()
+  void record(const TraceOptions& options);
+  bool recording() const;
+  std::vector<TraceEntry> trace() const;
 
  private:
   struct State;

@@ -7,6 +7,7 @@ unless it asks NVML.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -191,10 +192,21 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
     def snapshot(*args: object) -> dict[str, object]:
         return {
             "segments": bridge.memory_snapshot(),
-            "device_traces": [[] for _ in range(bridge.devices())],
+            "device_traces": bridge.memory_traces(),
             "allocator_settings": {},
             "external_annotations": [],
         }
+
+    def record(
+        enabled: str | None, context: str | None, stacks: str, most: int, clear: bool = False, *rest: object
+    ) -> None:
+        if enabled not in (None, "state", "all"):
+            raise RuntimeError(f"expected state to be 'state', 'all', or None, but got {enabled}")
+        skipped = rest[-1] if rest and isinstance(rest[-1], list) else []
+        bridge.record_memory_history(enabled is not None, enabled == "all", min(most, sys.maxsize), clear, skipped)
+
+    def record_legacy(enabled: bool, context: bool = True, most: int = 1, *rest: object) -> None:
+        bridge.record_memory_history(enabled, most > 1, most, False, [])
 
     caching, metadata = _Setting(True), _Setting("")
     workspace, lt_workspace = _Setting(0), _Setting(0)
@@ -211,15 +223,16 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         "_cuda_cudaCachingAllocator_enable": caching.set,
         "_cuda_cudaCachingAllocator_is_enabled": caching.get,
         "_cuda_getAllocatorBackend": lambda: "native",
-        "_cuda_record_memory_history": _nothing,
-        "_cuda_record_memory_history_legacy": _nothing,
-        "_cuda_isHistoryEnabled": lambda: False,
+        "_cuda_record_memory_history": record,
+        "_cuda_record_memory_history_legacy": record_legacy,
+        "_cuda_isHistoryEnabled": bridge.records_memory_history,
         "_cuda_attach_out_of_memory_observer": _nothing,
         "_cuda_memoryMetadataSupported": lambda: False,
         "_cuda_setMemoryMetadata": metadata.set,
         "_cuda_getMemoryMetadata": metadata.get,
         "_cuda_annotateMemory": _nothing,
-        "_cuda_cudaCachingAllocator_set_allocator_settings": _nothing,
+        "_cuda_cudaCachingAllocator_set_allocator_settings": bridge.set_allocator_settings,
+        "_accelerator_setAllocatorSettings": bridge.set_allocator_settings,
         "_cuda_lock_mutex": _nothing,
         "_cuda_unlock_mutex": _nothing,
         "_cuda_clearCublasWorkspaces": bridge.clear_blas_workspaces,

@@ -1,0 +1,198 @@
+// What PyTorch's CUDA caching allocator does with blocks and segments: rounding, pools, splits, merges, and what is
+// given back before memory runs out. Private pools (graphs) and expandable
+// segments are not modeled. See caching_state.h.
+#include "locus/sim/caching_state.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace locus::sim {
+
+using namespace caching;
+
+CachingModel::Block* CachingModel::State::take_free(std::size_t size, std::int64_t stream) {
+  Pool& pool = pool_of(size <= kSmallSize);
+  if (size > kSmallSize) ++searches;  // each pool counts its own, and only large blocks are collected
+  const auto found = pool.lower_bound(FreeBlock{stream, size, 0, nullptr});
+  if (found == pool.end() || found->stream != stream) return nullptr;
+  Block* block = found->block;
+  if (size < settings.max_split && block->size >= settings.max_split) return nullptr;
+  if (size >= settings.max_split && block->size >= size + settings.max_rounding) return nullptr;
+  pool.erase(found);
+  return block;
+}
+
+/// Asks the card for memory; nullptr when it has none, or not for this process.
+CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::int64_t stream, bool is_small,
+                                                      bool beyond) {
+  const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
+  if (!beyond && limited && held + bytes > limit) return nullptr;
+  if (!beyond && (bytes > capacity || held > capacity - bytes)) return nullptr;
+  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, stream, nullptr};
+  segment->first =
+      new (blocks.take()) Block{bytes, 0, segment->address, stream, segment, nullptr, nullptr, is_small, false};
+  segments.insert(segment);
+  increase(&MemoryStats::segment, is_small, 1);
+  increase(&MemoryStats::reserved_bytes, is_small, static_cast<std::int64_t>(bytes));
+  if (bytes >= settings.max_split) stats.oversize_segments.increase(1);
+  ++stats.num_device_alloc;
+  if (trace.on()) trace.add(TraceAction::kSegmentAlloc, segment->address, static_cast<std::int64_t>(bytes), stream);
+  return segment->first;
+}
+
+void CachingModel::State::release_segment(Block* block) {
+  decrease(&MemoryStats::segment, block->small, 1);
+  decrease(&MemoryStats::reserved_bytes, block->small, static_cast<std::int64_t>(block->size));
+  ++stats.num_device_free;
+  if (trace.on()) {
+    trace.add(TraceAction::kSegmentFree, block->address, static_cast<std::int64_t>(block->size), block->stream);
+  }
+  segments.erase(block->segment);
+  addresses.give(block->address, block->size);
+  segment_cells.give(block->segment);
+  blocks.give(block);
+}
+
+/// Gives back what is wholly free. A segment of which any part is in use stays.
+void CachingModel::State::release_free_segments() {
+  ++stats.num_sync_all_streams;
+  for (Pool* pool : {&large, &small}) {
+    for (auto at = pool->begin(); at != pool->end();) {
+      const auto here = at++;
+      if (!here->block->split()) release_free(*pool, here);
+    }
+  }
+}
+
+void CachingModel::State::release_free(Pool& pool, Pool::iterator at) {
+  Block* block = at->block;
+  pool.erase(at);
+  if (block->size >= settings.max_split) stats.oversize_segments.decrease(1);
+  release_segment(block);
+}
+
+/// Gives back large free blocks, so that one request more fits; whether that is enough.
+bool CachingModel::State::release_oversized(std::size_t asked, std::int64_t stream) {
+  if (settings.max_split == SIZE_MAX) return false;
+  const std::size_t wanted = std::max(asked, settings.max_split);
+  const auto enough = large.lower_bound(FreeBlock{stream, wanted, 0, nullptr});
+  if (enough != large.end() && enough->stream == stream) {
+    release_free(large, enough);
+    return true;
+  }
+  // None is large enough by itself: the largest ones first.
+  std::size_t released = 0;
+  while (released < wanted) {
+    auto at = large.lower_bound(FreeBlock{stream, SIZE_MAX, 0, nullptr});
+    if (at == large.begin()) return false;
+    --at;
+    if (at->stream != stream || at->size < settings.max_split || at->block->split()) return false;
+    released += at->size;
+    release_free(large, at);
+  }
+  return true;
+}
+
+/// Gives back what was free for longest, until the share that is allowed is met.
+void CachingModel::State::collect() {
+  if (settings.collect_from == 0 || !limit_set) return;
+  const auto threshold = static_cast<std::size_t>(settings.collect_from * static_cast<double>(limit));
+  const auto held = [&] { return static_cast<std::size_t>(stats.reserved_bytes.all.current); };
+  if (held() <= threshold) return;
+  const std::size_t target = held() - threshold;
+  std::size_t reclaimed = 0;
+  double total_age = 0;
+  int freeable = 0;
+  for (const FreeBlock& each : large) {
+    if (each.block->split()) continue;
+    total_age += static_cast<double>(searches - each.block->freed);
+    ++freeable;
+  }
+  bool freed_one = true;
+  while (reclaimed < target && freed_one && freeable > 0) {
+    const double average = total_age / freeable;
+    freed_one = false;
+    for (auto at = large.begin(); at != large.end();) {
+      Block* block = at->block;
+      const auto age = static_cast<double>(searches - block->freed);
+      const auto here = at++;
+      if (block->split() || age < average) continue;
+      freed_one = true;
+      reclaimed += block->size;
+      total_age -= age;
+      --freeable;
+      release_free(large, here);
+    }
+  }
+}
+
+/// Turns a free block that is no longer in its pool into an allocation; what is left over goes back.
+CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t size, std::size_t requested) {
+  const bool is_small = block->small, was_split = block->split();
+  const std::size_t rest = block->size - size;
+  if (is_small ? rest >= kMinBlock : size < settings.max_split && rest > kSmallSize) {
+    Block* remaining = block;
+    block = new (blocks.take())
+        Block{size,     0,    remaining->address, remaining->stream, remaining->segment, remaining->prev, remaining,
+              is_small, false};
+    (block->prev != nullptr ? block->prev->next : block->segment->first) = block;
+    remaining->prev = block;
+    remaining->address += size;
+    remaining->size -= size;
+    pool_of(is_small).insert(key_of(remaining));
+    if (was_split) {
+      decrease(&MemoryStats::inactive_split_bytes, is_small, static_cast<std::int64_t>(size));
+    } else {
+      increase(&MemoryStats::inactive_split_bytes, is_small, static_cast<std::int64_t>(remaining->size));
+      increase(&MemoryStats::inactive_split, is_small, 1);
+    }
+  } else if (was_split) {
+    decrease(&MemoryStats::inactive_split_bytes, is_small, static_cast<std::int64_t>(block->size));
+    decrease(&MemoryStats::inactive_split, is_small, 1);
+  }
+  block->allocated = true;
+  block->requested = requested;
+  const auto counted = static_cast<std::int64_t>(block->size);
+  increase(&MemoryStats::allocation, is_small, 1);
+  increase(&MemoryStats::allocated_bytes, is_small, counted);
+  increase(&MemoryStats::active, is_small, 1);
+  increase(&MemoryStats::active_bytes, is_small, counted);
+  increase(&MemoryStats::requested_bytes, is_small, static_cast<std::int64_t>(requested));
+  if (block->size >= settings.max_split) stats.oversize_allocations.increase(1);
+  if (trace.on()) trace.add(TraceAction::kAlloc, block->address, counted, block->stream);
+  publish();
+  return block;
+}
+
+/// Makes a free neighbor part of the block; returns its size, 0 when it is in use or absent.
+std::size_t CachingModel::State::merge(Block* block, Block* neighbor) {
+  if (neighbor == nullptr || neighbor->allocated) return 0;
+  pool_of(block->small).erase(key_of(neighbor));
+  if (block->prev == neighbor) {
+    block->address = neighbor->address;
+    block->prev = neighbor->prev;
+    (block->prev != nullptr ? block->prev->next : block->segment->first) = block;
+  } else {
+    block->next = neighbor->next;
+    if (block->next != nullptr) block->next->prev = block;
+  }
+  const std::size_t size = neighbor->size;
+  block->size += size;
+  blocks.give(neighbor);
+  return size;
+}
+
+/// With roundup_power2_divisions, to one of so many steps between two powers of two.
+std::size_t CachingModel::State::rounded(std::size_t bytes) const {
+  const std::size_t power = static_cast<std::size_t>(std::bit_width(std::max(bytes, kMinBlock))) - 1;
+  const std::size_t divisions = settings.divisions[std::clamp<std::size_t>(power, 20, 35) - 20];
+  if (bytes < kMinBlock || divisions <= 1 || bytes <= kMinBlock * divisions) return rounded_size(bytes);
+  const std::size_t floor = std::size_t{1} << power;
+  if (bytes == floor) return bytes;
+  const std::size_t step = floor / divisions;
+  if (step == 0) return floor * 2;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace locus::sim

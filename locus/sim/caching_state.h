@@ -1,0 +1,126 @@
+// The inside of the caching model: blocks, segments, pools, and what is done with them. For caching_model.cc and
+// caching_state.cc alone.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "locus/sim/address_space.h"
+#include "locus/sim/caching_model.h"
+#include "locus/sim/memory_trace.h"
+#include "locus/sim/recycler.h"
+
+namespace locus::sim {
+
+namespace caching {
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+inline constexpr std::size_t kMinBlock = 512;            // every size is a multiple of this
+inline constexpr std::size_t kSmallSize = 1 * kMiB;      // largest request of the small pool
+inline constexpr std::size_t kSmallSegment = 2 * kMiB;   // what the small pool asks of the card
+inline constexpr std::size_t kLargeSegment = 20 * kMiB;  // what requests below kMinLarge ask of the card
+inline constexpr std::size_t kMinLarge = 10 * kMiB;      // from here on a request gets a segment of its own size ...
+inline constexpr std::size_t kRoundLarge = 2 * kMiB;     // ... rounded up to this
+inline constexpr std::size_t kExabyte = std::size_t{1} << 60;
+
+/// What the card is asked for, where a request of this size finds no free block.
+inline std::size_t segment_size(std::size_t size) {
+  if (size <= kSmallSize) return kSmallSegment;
+  if (size < kMinLarge) return kLargeSegment;
+  return (size + kRoundLarge - 1) / kRoundLarge * kRoundLarge;
+}
+
+struct Segment {
+  std::uint64_t address;
+  std::size_t total;
+  std::int64_t stream;
+  CachingModel::Block* first;
+};
+
+}  // namespace caching
+
+struct CachingModel::Block {
+  std::size_t size, requested;
+  std::uint64_t address;  // of no memory: only for the order of blocks
+  std::int64_t stream;
+  caching::Segment* segment;
+  Block *prev, *next;  // neighbors in the segment
+  bool small, allocated;
+  std::uint64_t freed = 0;  // when, in searches of free blocks; for garbage collection
+
+  bool split() const { return prev != nullptr || next != nullptr; }
+};
+
+struct CachingModel::State {
+  /// A free block, in the order in which it is chosen: of the right stream, the smallest, then the lowest.
+  struct FreeBlock {
+    std::int64_t stream;
+    std::size_t size;
+    std::uint64_t address;
+    Block* block;
+    bool operator<(const FreeBlock& other) const {
+      if (stream != other.stream) return stream < other.stream;
+      if (size != other.size) return size < other.size;
+      return address < other.address;
+    }
+  };
+  using Pool = std::set<FreeBlock, std::less<>, detail::NodeAllocator<FreeBlock>>;
+
+  State(int device_index, std::size_t bytes) : device(device_index), capacity(bytes) {}
+
+  Pool& pool_of(bool small_pool) { return small_pool ? small : large; }
+  static FreeBlock key_of(Block* b) { return {b->stream, b->size, b->address, b}; }
+
+  template <class F>
+  void count(StatArray MemoryStats::* array, bool is_small, F change) {
+    change((stats.*array).all);
+    change(is_small ? (stats.*array).small_pool : (stats.*array).large_pool);
+  }
+  void increase(StatArray MemoryStats::* array, bool is_small, std::int64_t amount) {
+    count(array, is_small, [amount](Stat& stat) { stat.increase(amount); });
+  }
+  void decrease(StatArray MemoryStats::* array, bool is_small, std::int64_t amount) {
+    count(array, is_small, [amount](Stat& stat) { stat.decrease(amount); });
+  }
+  void change(StatArray MemoryStats::* array, bool is_small, std::int64_t amount) {
+    if (amount > 0) increase(array, is_small, amount);
+    if (amount < 0) decrease(array, is_small, -amount);
+  }
+  void publish() {
+    allocated.store(stats.allocated_bytes.all.current, std::memory_order_relaxed);
+    peak.store(stats.allocated_bytes.all.peak, std::memory_order_relaxed);
+    reserved.store(stats.reserved_bytes.all.current, std::memory_order_relaxed);
+  }
+
+  Block* take_free(std::size_t size, std::int64_t stream);
+  Block* new_segment(std::size_t bytes, std::int64_t stream, bool is_small, bool beyond = false);
+  void release_segment(Block* block);
+  void release_free_segments();
+  void release_free(Pool& pool, Pool::iterator at);
+  bool release_oversized(std::size_t asked, std::int64_t stream);
+  void collect();
+  std::size_t rounded(std::size_t bytes) const;
+  Block* hand_out(Block* block, std::size_t size, std::size_t requested);
+  std::size_t merge(Block* block, Block* neighbor);
+
+  const int device;
+  const std::size_t capacity;
+  mutable std::mutex mutex;
+  MemoryStats stats;
+  Pool small, large;
+  std::set<caching::Segment*, bool (*)(const caching::Segment*, const caching::Segment*)> segments{
+      [](const caching::Segment* a, const caching::Segment* b) { return a->address < b->address; }};
+  detail::Recycler<Block> blocks;
+  detail::Recycler<caching::Segment> segment_cells;
+  detail::AddressSpace addresses;
+  AllocatorSettings settings;
+  MemoryTrace trace;
+  double fraction = 1.0;
+  bool limited = false, limit_set = false;
+  std::uint64_t searches = 0;  // of large free blocks, so far
+  std::size_t limit = 0;
+  std::atomic<std::int64_t> allocated{0}, peak{0}, reserved{0};
+};
+
+}  // namespace locus::sim

@@ -1,0 +1,75 @@
+"""torch.cuda.memory's own tools on simulated devices: recorded histories, snapshots that PyTorch's viewer reads, the
+allocator's settings."""
+
+import pickle
+
+import pytest
+import torch
+from simulated import simulated
+
+
+def make():
+    return torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+
+
+@simulated(devices=2)
+def test_a_snapshot_has_frames_and_traces(tmp_path):
+    before = make()
+    torch.cuda.memory._record_memory_history(max_entries=100)
+    kept = make()
+    gone = make()
+    del gone
+    torch.cuda.memory._dump_snapshot(str(tmp_path / "snapshot.pickle"))
+    snapshot = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
+    torch.cuda.memory._record_memory_history(enabled=None)
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"] if block["size"] == 3 << 20]
+    assert [block["state"] for block in blocks] == ["active_allocated", "active_allocated"]
+    assert [[frame["name"] for frame in block["frames"]] for block in blocks] == [[], ["make"]]
+    assert blocks[1]["frames"][0]["filename"] == __file__
+    first, second = snapshot["device_traces"]
+    assert [event["action"] for event in first] == ["alloc", "alloc", "free_requested", "free_completed", "snapshot"]
+    assert [event["action"] for event in second] == ["snapshot"]
+    assert first[0]["addr"] == blocks[1]["address"] and first[0]["size"] == 3 << 20
+    assert first[0]["frames"][0]["line"] == make.__code__.co_firstlineno + 1
+    del before, kept
+
+
+@simulated(devices=1)
+def test_the_viewer_reads_it():
+    from torch.cuda import _memory_viz
+
+    torch.cuda.memory._record_memory_history()
+    kept = make()
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        torch.empty(1 << 45, device="cuda")
+    snapshot = torch.cuda.memory._snapshot()
+    torch.cuda.memory._record_memory_history(enabled=None)
+    assert "make" in _memory_viz.trace(snapshot) and "OOM" in _memory_viz.trace(snapshot)
+    assert "<html>" in _memory_viz.trace_plot(snapshot) and "<html>" in _memory_viz.segment_plot(snapshot)
+    assert _memory_viz.segsum(snapshot)
+    del kept
+
+
+@simulated(devices=1)
+def test_nothing_is_recorded_unasked():
+    kept = make()
+    snapshot = torch.cuda.memory._snapshot()
+    assert snapshot["device_traces"] == [[]]
+    assert not any(block["frames"] for segment in snapshot["segments"] for block in segment["blocks"])
+    with pytest.raises(RuntimeError, match="expected state to be"):
+        torch.cuda.memory._record_memory_history(enabled="everything")
+    del kept
+
+
+@simulated(devices=1)
+def test_the_allocators_settings_are_obeyed():
+    torch._C._cuda_cudaCachingAllocator_set_allocator_settings("max_split_size_mb:64")
+    assert torch.cuda.memory_stats()["max_split_size"] == 64 << 20
+    large = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_stats()["oversize_allocations.current"] == 1
+    del large
+    small = torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.memory_reserved() == 130 << 20
+    del small
+    with pytest.raises(ValueError, match="max_split_size_mb:1"):
+        torch._C._cuda_cudaCachingAllocator_set_allocator_settings("max_split_size_mb:1")
