@@ -275,7 +275,7 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "memory statistics, `memory_snapshot`, `memory_summary`",
             "yes",
-            "what PyTorch's caching allocator would do; no allocation history",
+            "what PyTorch's caching allocator would do",
             "tests/python/test_memory.py",
         ),
         Feature(
@@ -284,7 +284,18 @@ SECTIONS: dict[str, list[Feature]] = {
             "[how-to/memory.md](how-to/memory.md)",
             "tests/python/test_memory.py",
         ),
-        Feature("`PYTORCH_CUDA_ALLOC_CONF`", "no", "**!** ignored", ""),
+        Feature(
+            "`PYTORCH_CUDA_ALLOC_CONF`",
+            "partly",
+            "all that is about memory but `expandable_segments`",
+            "tests/python/test_memory_history.py",
+        ),
+        Feature(
+            "`memory._record_memory_history`, `_snapshot`, `_dump_snapshot`",
+            "yes",
+            "with the program's line as the one frame",
+            "tests/python/test_memory_history.py",
+        ),
         Feature("pinned memory", "yes", "not counted: `host_memory_stats` refuses", "tests/python/test_memory.py"),
         Feature("NVTX", "partly", "ranges nest, nobody records them", "tests/python/test_surface.py"),
         Feature("`torch.profiler`", "partly", "CPU time only, and says so once", "tests/e2e/test_simulate_programs.py"),
