@@ -88,7 +88,9 @@ def test_more_than_the_card_has_is_noted_and_goes_on(tmp_path):
     """
     out, said = locus(tmp_path, "check", "--dry", "--memory", "3GiB", source=source, status=1)
     assert out.strip() == "5"
-    assert "error[LOC040]: cuda:0 has no room for another 1.00 GiB: 0 bytes of 3.00 GiB are free" in said
+    assert "error[LOC040]: cuda:0 has no room for another 1.00 GiB: 0 bytes of 3.00 GiB are free" in " ".join(
+        said.split()
+    )
     assert "dry run: out of memory at 1 line, by 2.0 GiB at most; it went on: program.py:3" in said
     _, said = locus(tmp_path, "run", "--dry", "--strict-memory", "--memory", "3GiB", source=source, status=1)
     assert "CUDA out of memory" in said
