@@ -100,7 +100,8 @@ std::string ledger(const Report& report, const TextOptions& options) {
     std::vector<LedgerRow> lines;
     for (const auto* each : heaviest_first(device.by_line, [](const auto& m) { return m.bytes; })) {
       lines.push_back({place(each->file, each->line, options.directory),
-                       {bytes_text(each->bytes), counted(each->count, "allocation"), clean(each->category)}});
+                       {bytes_text(each->bytes), counted(each->count, "allocation")}});
+      if (!device.by_category.empty()) lines.back().cells.push_back(clean(each->category));
     }
     std::string title = fmt::format("memory of {} at its peak, {}", clean(device.device), bytes_text(device.peak));
     std::vector<LedgerRow> purposes;
