@@ -106,7 +106,7 @@ std::string ledger(const Report& report, const TextOptions& options) {
     std::string title = fmt::format("memory of {} at its peak, {}", clean(device.device), bytes_text(device.peak));
     std::vector<LedgerRow> purposes;
     for (const auto* each : heaviest_first(device.by_category, [](const auto& m) { return m.bytes; })) {
-      purposes.push_back({clean(each->category), {bytes_text(each->bytes)}});
+      purposes.push_back({clean(each->category), {bytes_text(each->bytes), ""}});
     }
     if (!purposes.empty()) {
       out += table(title + ", by what it was for", std::move(purposes), options);

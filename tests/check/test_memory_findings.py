@@ -77,6 +77,27 @@ def test_the_finding_says_what_was_held(program, tmp_path):
     assert "no placement mistakes" not in checked.result.stdout + checked.result.stderr
 
 
+RESIDUAL = """
+import torch
+from torch import nn
+
+layers = nn.ModuleList(nn.Linear(1024, 1024) for _ in range(12)).cuda()
+x = torch.ones(4096, 1024, device="cuda")
+for layer in layers:
+    x = x + layer(x).relu()
+print(x.shape)
+"""
+
+
+def test_a_residual_stream_is_no_sum_that_was_forgotten(program, tmp_path):
+    script = tmp_path / "residual.py"
+    script.write_text(RESIDUAL)
+    (finding,) = check(program, script, devices=1, options=CARD).findings
+    assert finding["code"] == "LOC040" and finding["cause"]["line"] == 8
+    assert not any("is a sum" in note for note in finding["notes"]), finding["notes"]
+    assert any("taken by line 8" in note for note in finding["notes"])
+
+
 def test_a_dry_run_goes_on_behind_the_finding(program, tmp_path):
     script = tmp_path / "full.py"
     script.write_text(FULL)

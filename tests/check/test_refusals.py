@@ -155,7 +155,7 @@ in_thread(lambda: torch.ones(2, 3, device="cuda") @ torch.ones(2, 3, device="cud
 in_thread(lambda: torch.ones(2, 3, device="cuda")[torch.tensor(7)])
 in_thread(lambda: {}["same device"])
 in_thread(lambda: open("/none/on the same device"))
-in_thread(lambda: torch.empty(1 << 50, device="cuda"))
+in_thread(lambda: torch.empty(1 << 50, device="cuda"))  # FOUND 1
 # Futures.
 from concurrent.futures import ThreadPoolExecutor, wait, FIRST_EXCEPTION
 pool = ThreadPoolExecutor(1)

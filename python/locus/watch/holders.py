@@ -104,8 +104,9 @@ def _made(tensor: objects.Node) -> tuple[str, int] | None:
 
 
 def _additions(value: object) -> int:
-    """How many graphs a tensor has added up one after the other: `total += loss`."""
-    node = value.grad_fn if isinstance(value, torch.Tensor) else None
+    """How many graphs a number has added up one after the other: `total += loss`. What a layer adds to its input is no
+    such sum, and no number."""
+    node = value.grad_fn if isinstance(value, torch.Tensor) and value.numel() == 1 else None
     added = 0
     while node is not None and node.name() == _ADDITION and added < _MAX_ADDED:
         added += 1
