@@ -138,6 +138,15 @@ def test_the_programs_of_a_folder(locus, folder):
     assert "test_it" not in result.stderr and "other.py" not in result.stderr
 
 
+def test_options_hold_for_each_of_several_programs(locus, folder):
+    (folder / "asks.py").write_text(
+        "import torch\nprint(torch.cuda.device_count())\nprint(torch.rand(9, device='cuda').sum().item() > 0)\n"
+    )
+    result = locus("check", "--each", "--devices", "3", "--dry", "--dry-keep", "0", "asks.py", "right.py")
+    assert result.stdout.startswith("3\n"), result.describe()
+    assert "=== asks.py (1 of 2)\n" in result.stderr and "dry run: " in result.stderr, result.describe()
+
+
 def test_a_second_script_is_an_argument_of_the_first(locus, folder):
     (folder / "shows.py").write_text("import sys, torch\nprint(sys.argv[1:], torch.ones(1, device='cuda').item())\n")
     assert locus("check", "shows.py", "wrong.py").stdout == "['wrong.py'] 1.0\n"
@@ -154,6 +163,7 @@ def test_a_second_script_is_an_argument_of_the_first(locus, folder):
         (["check", "--devices", "99", "wrong.py"], "--devices 99 is more than Locus simulates. Use at most 64."),
         (["check", "--each", "nowhere.py"], "can't open the program 'nowhere.py'"),
         (["check", "--each", "--html", "x.html", "wrong.py"], "--html is about one program."),
+        (["check", "--each", "--trace", "x.json", "wrong.py"], "--trace is about one program."),
     ],
 )
 def test_what_was_probably_meant(locus, words, said):

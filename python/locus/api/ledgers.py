@@ -153,7 +153,8 @@ class ledger(contextlib.ContextDecorator):
     def __repr__(self) -> str:
         if self._bridge is None:
             return f"<{type(self).__name__}: not begun>"
-        return f"<{type(self).__name__}: {self.count()} transfers ({self.bytes()} bytes), {self.sync_count()} syncs>"
+        transfers = _counted(self.count(), "transfer")
+        return f"<{type(self).__name__}: {transfers} ({self.bytes()} bytes), {_counted(self.sync_count(), 'sync')}>"
 
     def _between(self, from_: _Device, to: _Device) -> list[Transfer]:
         wanted = _device_name(from_), _device_name(to)
@@ -207,7 +208,7 @@ class no_transfers(ledger):
         if kind is None and rows:
             named = [f"{word} {device}" for word, device in (("from", self.from_), ("to", self.to)) if device]
             total = sum(row.count for row in rows)
-            what = " ".join([f"{total} transfer{'' if total == 1 else 's'}", *named])
+            what = " ".join([_counted(total, "transfer"), *named])
             were = "was" if total == 1 else "were"
             lines = [f"expected no transfers here, but there {were} {what}:", *_transfer_lines(rows)]
             raise LedgerError("\n".join(lines))
@@ -283,7 +284,7 @@ def _place(row: Transfer | Sync | MemoryLine) -> str:
 
 def _transfer_lines(rows: list[Transfer]) -> list[str]:
     lines = [
-        f"  {_place(row)}  {row.from_} -> {row.to}  {row.count} time{'' if row.count == 1 else 's'}, {row.bytes} bytes"
+        f"  {_place(row)}  {row.from_} -> {row.to}  {_counted(row.count, 'time')}, {row.bytes} bytes"
         + (f" ({row.note})" if row.note else "")
         for row in rows[:_MAX_LINES]
     ]
@@ -292,7 +293,11 @@ def _transfer_lines(rows: list[Transfer]) -> list[str]:
 
 def _sync_lines(rows: list[Sync]) -> list[str]:
     lines = [
-        f"  {_place(row)}  waits for {row.device}  {row.count} time{'' if row.count == 1 else 's'} ({row.kind})"
+        f"  {_place(row)}  waits for {row.device}  {_counted(row.count, 'time')} ({row.kind})"
         for row in rows[:_MAX_LINES]
     ]
     return lines + ([f"  … and {len(rows) - _MAX_LINES} more lines"] if len(rows) > _MAX_LINES else [])
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

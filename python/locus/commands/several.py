@@ -14,8 +14,10 @@ from locus.errors import UsageError
 from locus.process import endings, reports, screen
 
 _SUFFIXES = (".py", ".ipynb")
-_ONE_PROGRAM_EACH = ("json", "html")
-"""Forms that are about one program."""
+_ONE_PROGRAM_EACH = ("json", "html", "trace")
+"""Files that are about one program."""
+_OF_ALL = ("command", "module", "code", "script", "each", "output")
+"""What the command line says about all programs together, and not about each."""
 
 
 class Done(NamedTuple):
@@ -45,6 +47,7 @@ def execute(arguments: argparse.Namespace, words: list[str]) -> int:
     done = []
     with tempfile.TemporaryDirectory(prefix="locus-") as folder:
         for number, program in enumerate(programs):
+            _show_title(program, number + 1, len(programs))
             done.append(_check(program, own, os.path.join(folder, f"{number}.json")))
         for output in outputs:
             _join(output, [os.path.join(folder, f"{number}.json") for number in range(len(programs))])
@@ -78,20 +81,26 @@ def _mentions_torch(path: str) -> bool:
 
 
 def _own_options(arguments: argparse.Namespace) -> list[str]:
-    """The options that hold for each of them."""
-    words = ["--format", arguments.format]
-    for option in ("devices", "card", "memory", "rng", "steps", "nproc", "max_runs", "baseline"):
-        if getattr(arguments, option) is not None:
-            words += [f"--{option.replace('_', '-')}", getattr(arguments, option)]
-    for flag in ("statistics", "quiet", "verbose", "explain", "ledger", "real", "verify", "allow_empty"):
-        words += [f"--{flag.replace('_', '-')}"] * bool(getattr(arguments, flag))
+    """The options that hold for each of them: all but those that say what to check and where all of it is written."""
+    words = []
+    for name, value in vars(arguments).items():
+        option = f"--{name.replace('_', '-')}"
+        if name in _OF_ALL or name in reports.SIDE_FORMS:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, str):
+            words += [option, value]
     return words
 
 
+def _show_title(program: str, number: int, count: int) -> None:
+    title = f"=== {program}{f' ({number} of {count})' if count > 1 else ''}\n"
+    title = f"\x1b[1m{title}\x1b[0m" if screen.look(2).color else title
+    endings.to_stderr(title.encode("utf-8", "replace"))
+
+
 def _check(program: str, options: list[str], report: str) -> Done:
-    on = screen.look(2)
-    title = f"=== {program}\n"
-    endings.to_stderr((f"\x1b[1m{title}\x1b[0m" if on.color else title).encode("utf-8", "replace"))
     command = [sys.executable, "-m", "locus", "check", *options, "--json", report, "--", program]
     status = subprocess.run(command, check=False).returncode
     status = 128 - status if status < 0 else status
