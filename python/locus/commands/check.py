@@ -15,6 +15,7 @@ from locus.commands import run, several
 from locus.errors import LocusError, UsageError
 from locus.process import (
     children,
+    cluster,
     endings,
     launching,
     notebooks,
@@ -56,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[-q | -v] [--statistics] [--explain] [--ledger] "
-        "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N] [--allow-empty] "
+        "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N [--nnodes M]] [--allow-empty] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
     )
     for action in parser._actions:
@@ -68,7 +69,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--real", action="store_true", help="use this machine's own CUDA devices; simulate nothing")
     parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they fix it")
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
-    parser.add_argument("--nproc", metavar="N", help="start N ranks of a distributed program, and check them all")
     parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
     parser.add_argument("--trace", metavar="FILE", help="also write a trace, for Perfetto and Chrome's viewer")
     parser.add_argument("--each", action="store_true", help="check several programs: files, and folders of them")
@@ -128,12 +128,13 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     """Runs and checks the program; with arguments.verify, runs it again with the edits. However the program ends,
     `finish` gets what was observed, once, and gives the exit code."""
     project = settings.find()
-    ranks_wanted = int(arguments.nproc) if (arguments.nproc or "").isdecimal() else 0
-    options = run.machine(arguments, project, devices=max(2, ranks_wanted))
+    shape = cluster.parse(arguments)
+    options = run.machine(arguments, project, devices=max(2, shape.per_host if shape is not None else 0))
     if options.devices == 0 and not arguments.real:
         where = f"{project.file}: tool.locus.devices = 0" if arguments.devices is None else "--devices 0"
         raise UsageError(f"{where} leaves nothing to check: a machine without CUDA has one device only. Use 1 or more.")
-    nproc = launching.parse_nproc(arguments.nproc, options.devices)
+    if shape is not None:
+        cluster.check_devices(shape, options.devices)
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     reports.style_of(arguments)  # what can't be meant is said before the program runs
@@ -145,8 +146,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     if arguments.trace is not None:
         reports.check_writable("--trace", arguments.trace)
         os.environ[tracing.VARIABLE] = "1"
-    if nproc is not None:
-        return _observe_ranks(nproc, target, arguments, options, project, limit, outputs, earlier, finish)
+    if shape is not None:
+        return _observe_ranks(shape, target, arguments, options, project, limit, outputs, earlier, finish)
     book = notebooks.opened(target.name) if target.kind == "notebook" else None
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
@@ -238,7 +239,7 @@ def _run_to_its_end(
 
 
 def _observe_ranks(
-    nproc: int,
+    shape: cluster.Shape,
     target: runner.Target,
     arguments: argparse.Namespace,
     options: simulation.SimulationOptions,
@@ -263,7 +264,7 @@ def _observe_ranks(
     session = Session(target.name, target.arguments, settings=project)
     session.allow_empty = arguments.allow_empty
     with children.gathering() as folder, endings.Patience() as patience:
-        end, codes = launching.launch(nproc, target, patience)
+        end, codes = launching.launch(shape, target, patience)
         watched.flush()
         for variable in options.to_environment():
             os.environ.pop(variable, None)  # this process only reports: it needs no devices
@@ -271,7 +272,7 @@ def _observe_ranks(
         children.take_in(session, folder)
         checking.judge(session, folder, codes)
         if not session.finding_count() and not checking.joined(session, folder):
-            session.incomplete = _why_not_joined(nproc, codes)
+            session.incomplete = _why_not_joined(shape.ranks, codes)
         report = session.report(end)
         if arguments.trace is not None:
             tracing.write(arguments.trace, folder, json.loads(report.render("json")), own=False)

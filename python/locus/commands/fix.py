@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "verify",
             "ledger",
             "nproc",
+            "nnodes",
             "statistics",
             "quiet",
             "verbose",

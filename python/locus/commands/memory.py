@@ -59,6 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if action.dest == "card":
             action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"
             action.metavar = "NAME,..."
+        elif action.dest in ("nproc", "nnodes"):
+            action.help = argparse.SUPPRESS  # refused, with the reason
     parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps (default: 3)")
     parser.add_argument("--json", metavar="FILE", help="write what was found as JSON")
@@ -69,6 +71,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program once for each kind of card and value; 0 where it fits on every card that was named."""
+    if arguments.nproc is not None or arguments.nnodes is not None:
+        raise UsageError("memory is looked at in one process; --nproc and --nnodes can't be had with it. Use locus check.")
     if arguments.memory is not None:
         raise UsageError("--memory can't be had here: the cards that --card names have theirs. Leave it out.")
     cards = _cards(arguments.card)

@@ -10,7 +10,7 @@ import sys
 
 from locus import _startup
 from locus.errors import UsageError
-from locus.process import notebooks, runner, settings, simulation
+from locus.process import cluster, endings, launching, notebooks, runner, settings, simulation
 from locus.process.cards import CARDS, DEFAULT_CARD
 from locus.watch import messages
 
@@ -21,10 +21,12 @@ CARD_HELP = f"the card to simulate: {', '.join(key for key in CARDS if key != DE
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     parser.usage = (
-        "locus run [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] "
+        "locus run [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--nproc N [--nnodes M]] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     )
-    parser.add_argument("--devices", metavar="N", help="how many CUDA devices, 0 to 64 (default: 1)")
+    parser.add_argument(
+        "--devices", metavar="N", help="how many CUDA devices, 0 to 64 (default: 1, or one for each rank)"
+    )
     parser.add_argument(
         "--memory",
         metavar="SIZE",
@@ -36,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-keep", metavar="SIZE", help="dry: compute tensors up to this size (default: 64KiB)")
     parser.add_argument("--dry-shapes", metavar="half|most|least", help="dry: how much an unknown mask selects")
     parser.add_argument("--strict-memory", action="store_true", help="dry: raise when a device is out of memory")
+    cluster.add_options(parser)
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
     )
@@ -45,9 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program; its exit code."""
-    options = machine(arguments, settings.find())
+    shape = cluster.parse(arguments)
+    options = machine(arguments, settings.find(), devices=1 if shape is None else shape.per_host)
     program = target(arguments)
     os.environ.update(options.to_environment())
+    if shape is not None:
+        return _run_ranks(shape, options, program)
     _startup.activate_with_torch(options)
     if program.kind != "notebook":
         return runner.run(program, _point_to_check)
@@ -56,6 +62,13 @@ def execute(arguments: argparse.Namespace) -> int:
         return runner.run(program, _point_to_check)
     finally:
         book.close()
+
+
+def _run_ranks(shape: cluster.Shape, options: simulation.SimulationOptions, program: runner.Target) -> int:
+    """The exit code of the first rank that failed, or 0."""
+    cluster.check_devices(shape, options.devices)
+    with endings.Patience() as patience:
+        return launching.launch(shape, program, patience)[0].exit
 
 
 def _point_to_check(error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""`locus check --nproc N`: starts N ranks of a program on this machine, as torchrun would, and ends them together."""
+"""`--nproc N` of run and check: starts N ranks of a program on this machine, as torchrun would, and ends them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import time
 
 from locus.errors import UsageError
-from locus.process import endings, runner
+from locus.process import cluster, endings, runner
 from locus.program.end import End
 
 _GRACE = 5.0
@@ -23,39 +23,25 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)  # before any fork: loading is not safe in a child
 
 
-def parse_nproc(text: str | None, devices: int) -> int | None:
-    """The number of ranks that --nproc asks for; a UsageError that names the way out."""
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"--nproc {text} is not a number of ranks. Use a whole number from 1 on.")
-    if int(text) > devices:
-        raise UsageError(
-            f"--nproc {text} needs a device for each rank, but --devices is {devices}. "
-            f"Use --devices {text}, or fewer ranks."
-        )
-    return int(text)
-
-
-def launch(count: int, target: runner.Target, patience: endings.Patience) -> tuple[End, dict[int, int]]:
+def launch(shape: cluster.Shape, target: runner.Target, patience: endings.Patience) -> tuple[End, dict[int, int]]:
     """Runs the ranks to their end; (how the first that failed has ended; the codes of those that ended by themselves).
     None of them is left behind. Ctrl-C and SIGTERM end them all, the second one without waiting.
     """
-    command = _command(target)
+    command = command_of(target)
     ranks: list[subprocess.Popen[bytes]] = []
-    port = _port()
+    port = free_port()
     end, codes = End(), dict[int, int]()
     try:
         with patience.interruptible():
-            for number in range(count):
-                ranks.append(_start(command, number, count, port))
+            for number in range(shape.ranks):
+                ranks.append(start(command, number, shape.environment(number, port)))
             end, codes = _wait(ranks)
         if patience.came:
             end, codes = End.by_signal(patience.came[0]), {}
             with patience.interruptible():
-                _end(ranks, signal.SIGINT)  # a rank writes its report then
+                end_all(ranks, signal.SIGINT)  # a rank writes its report then
     finally:
-        _end(ranks, signal.SIGKILL)
+        end_all(ranks, signal.SIGKILL)
     return end, codes
 
 
@@ -69,7 +55,8 @@ def describe_failures(codes: dict[int, int]) -> str:
     return ""
 
 
-def _command(target: runner.Target) -> list[str]:
+def command_of(target: runner.Target) -> list[str]:
+    """What starts a rank; a UsageError where it can't be one."""
     runner.check_program(target)
     if target.kind == "notebook":
         raise UsageError("a notebook is one process; --nproc can't be had with it. Leave it out, or make it a script.")
@@ -79,7 +66,7 @@ def _command(target: runner.Target) -> list[str]:
     return [sys.executable, *flag, target.name, *target.arguments]
 
 
-def _port() -> int:
+def free_port() -> int:
     """MASTER_PORT where it is given, else a free one."""
     given = os.environ.get("MASTER_PORT", "")
     if given and not (given.isdecimal() and 0 < int(given) < 65536):
@@ -96,15 +83,8 @@ def _port() -> int:
         return port
 
 
-def _start(command: list[str], number: int, count: int, port: int) -> subprocess.Popen[bytes]:
-    environment = dict(
-        os.environ,
-        RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count),
-        GROUP_RANK="0", GROUP_WORLD_SIZE="1", ROLE_RANK=str(number), ROLE_WORLD_SIZE=str(count),
-        MASTER_ADDR=os.environ.get("MASTER_ADDR", "127.0.0.1"), MASTER_PORT=str(port),
-    )  # fmt: skip
-    if count > 1:
-        environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does
+def start(command: list[str], number: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A rank, which ends with this process and can be ended with all that it starts."""
     parent = os.getpid()
 
     def before() -> None:
@@ -114,7 +94,7 @@ def _start(command: list[str], number: int, count: int, port: int) -> subprocess
             os._exit(1)
 
     try:
-        return subprocess.Popen(command, env=environment, preexec_fn=before)
+        return subprocess.Popen(command, env={**os.environ, **environment}, preexec_fn=before)
     except OSError as error:
         raise UsageError(f"rank {number} can't be started: {error.strerror}: {command[0]}") from None
 
@@ -137,13 +117,13 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[End, dict[int, int]]:
         if not running:
             break
         if deadline is not None and time.monotonic() > deadline:
-            _end(running, signal.SIGTERM)
+            end_all(running, signal.SIGTERM)
             break
-        _wait_for_change(running, deadline)
+        wait_for_change(running, deadline)
     return failed, codes
 
 
-def _wait_for_change(running: list[subprocess.Popen[bytes]], deadline: float | None) -> None:
+def wait_for_change(running: list[subprocess.Popen[bytes]], deadline: float | None) -> None:
     """Sleeps until a rank ends; no polling."""
     watched = {}
     try:
@@ -158,7 +138,7 @@ def _wait_for_change(running: list[subprocess.Popen[bytes]], deadline: float | N
             os.close(descriptor)
 
 
-def _end(ranks: list[subprocess.Popen[bytes]], how: signal.Signals) -> None:
+def end_all(ranks: list[subprocess.Popen[bytes]], how: signal.Signals) -> None:
     """Ends ranks and whatever they started: asked first, then without asking."""
     alive = [rank for rank in ranks if rank.poll() is None]
     for number in (how, signal.SIGKILL):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from locus.after_import import after_import
+from locus.program import alone
 from locus.surface import not_simulated, sharded_random
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def _make_gloo(store: Store, rank: int, size: int, timeout: datetime.timedelta) 
 
 def _is_local() -> bool:
     """Whether all ranks are on this machine, so that its name need not lead anywhere."""
-    return os.environ.get("MASTER_ADDR", "localhost") in _LOCAL and os.environ.get("GROUP_WORLD_SIZE", "1") in ("", "1")
+    one_host = os.environ.get("GROUP_WORLD_SIZE", "1") in ("", "1") or alone.ONE_MACHINE_VARIABLE in os.environ
+    return os.environ.get("MASTER_ADDR", "localhost") in _LOCAL and one_host
 
 
 def _name_the_rest(group: Any) -> None:
