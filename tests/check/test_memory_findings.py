@@ -98,6 +98,45 @@ def test_a_residual_stream_is_no_sum_that_was_forgotten(program, tmp_path):
     assert any("taken by line 8" in note for note in finding["notes"])
 
 
+EVALUATION = """
+import torch
+from torch import nn
+
+def evaluate(model, sizes):
+    model.eval()
+    right = 0.0
+    for size in sizes:
+        right += float(model(torch.ones(size, 1024, device="cuda")).argmax(1).float().mean())
+    return right
+
+def train(model):
+    model(torch.ones(4, 1024, device="cuda")).sum().backward()
+    model.zero_grad()
+    print(evaluate(model, [512, 1024, 2048]) >= 0)
+
+train(nn.Sequential(*[nn.Sequential(nn.Linear(1024, 1024), nn.GELU()) for _ in range(10)]).cuda())
+"""
+
+
+def test_an_evaluation_with_gradients_on(program, tmp_path):
+    script = tmp_path / "evaluate.py"
+    script.write_text(EVALUATION)
+    (finding,) = check(program, script, devices=1, options=CARD).findings
+    assert finding["code"] == "LOC040" and finding["cause"]["line"] == 6, finding
+    assert finding["notes"][0].startswith("`model` is in eval() and gradients are on")
+    result = program.run(LOCUS, "fix", "--devices", "1", *CARD, str(script), deadline=600)
+    assert "verified   LOC040" in result.stderr and "+@torch.no_grad()\n def evaluate(" in result.stderr, (
+        result.describe()
+    )
+    # What is returned may be trained on: what is known is said, and nothing is proposed.
+    script.write_text(EVALUATION.replace("right += float(model(", "right = right + (model(").replace(">= 0", "> 0"))
+    (finding,) = check(program, script, devices=1, options=CARD).findings
+    assert finding["cause"]["line"] == 6 and finding["fixes"] == [], finding
+    script.write_text(EVALUATION.replace("    model.eval()", "    torch.set_grad_enabled(True); model.eval()"))
+    (finding,) = check(program, script, devices=1, options=CARD).findings
+    assert finding["cause"]["line"] == 9 and finding["fixes"] == [], finding
+
+
 def test_a_dry_run_goes_on_behind_the_finding(program, tmp_path):
     script = tmp_path / "full.py"
     script.write_text(FULL)

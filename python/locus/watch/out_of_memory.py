@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from locus import faults
 from locus.blame import findings
-from locus.fixing import keeping
+from locus.fixing import evaluating, keeping
 from locus.program import histories, places, source
 
 if TYPE_CHECKING:
@@ -76,6 +76,11 @@ def describe(held: HeldMemory, frames: list[types.FrameType]) -> shapes.Finding:
             cause, culprit = growth.location, holder.name
             if holder.size * _SMALL < held["allocated"]:
                 fix = keeping.without_graph(growth, holder.spent == holder.graphs)
+    if cause is None and (evaluation := _in_evaluation(users)) is not None:
+        cause, fix = evaluation.location, evaluation.edit
+        notes.insert(
+            0, f"`{evaluation.model}` is in eval() and gradients are on: every layer's result is kept for backward()"
+        )
     by_category = ", ".join(f"{name} {size(count)}" for name, count in held["categories"])
     return findings.make(
         "out-of-memory",
@@ -88,6 +93,14 @@ def describe(held: HeldMemory, frames: list[types.FrameType]) -> shapes.Finding:
         fixes=[fix],
         notes=notes,
     )
+
+
+def _in_evaluation(users: list[types.FrameType]) -> evaluating.Evaluation | None:
+    try:
+        return evaluating.find(users)
+    except Exception as fault:
+        faults.note("whether this is an evaluation", fault)
+        return None
 
 
 def _nearest_first(frames: list[types.FrameType], number: int) -> list[types.FrameType]:
