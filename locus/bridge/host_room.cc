@@ -84,7 +84,7 @@ Booking book(size_t bytes, int device, void* host, bool scratch) {
     booking.mark = memory_by_line(device).allocated(booking.site,
                                                     static_cast<int64_t>(sim::CachingModel::size_of(booking.account)),
                                                     scratch ? engine::MemoryKind::kWorkspace : kind_of_new_memory());
-    memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
+    note_in_timeline(device, memory.allocated());
   }
   return booking;
 }
@@ -96,7 +96,7 @@ void unbook(const Booking& booking, int device) noexcept {
                                    memory.allocated(), booking.mark);
   }
   memory.free(booking.account);
-  if (watching()) memory_timeline(device).note(memory.allocated(), g_steps.load(std::memory_order_relaxed));
+  if (watching()) note_in_timeline(device, memory.allocated());
 }
 
 void* take_chunk(size_t bytes, int device, bool filled) {

@@ -70,8 +70,16 @@ bool is_simulated_device(int device) { return simulating() && device < machine()
 
 engine::MemoryTimeline timeline_of(int device) {
   engine::MemoryTimeline timeline;
-  for (const auto& point : memory_timeline(device).points(steps_made())) {
+  const auto points = memory_timeline(device).points(steps_made(), memory_by_line(device).totals());
+  for (const auto& point : points) {
     timeline.low.push_back(point.low), timeline.high.push_back(point.high), timeline.step.push_back(point.step);
+  }
+  for (std::size_t kind = 0; kind < engine::kMemoryKinds; ++kind) {
+    if (std::ranges::all_of(points, [&](const auto& point) { return point.kinds[kind] <= 0; })) continue;
+    engine::CategoryTimeline& row = timeline.by_category.emplace_back();
+    row.category = engine::kMemoryKindNames[kind];
+    // Counters are read one after the other while other threads allocate: none is said to be less than nothing.
+    for (const auto& point : points) row.bytes.push_back(std::max<std::int64_t>(point.kinds[kind], 0));
   }
   timeline.events = memory_timeline(device).events();
   return timeline;

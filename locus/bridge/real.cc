@@ -89,7 +89,7 @@ class MemoryFollower final : public ProfilerStateBase {
     const int index = device.index();
     const auto now = static_cast<std::int64_t>(total);
     g_allocated[index].store(now, std::memory_order_relaxed);
-    memory_timeline(index).note(now, g_steps.load(std::memory_order_relaxed));
+    note_in_timeline(index, now);
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     if (bytes < 0) return release(address, index, now - bytes);
     charge(address, index, bytes);

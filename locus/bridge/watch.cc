@@ -83,6 +83,11 @@ engine::Timeline& memory_timeline(int device) {
   return (*timelines)[device];
 }
 
+void note_in_timeline(int device, std::int64_t total) noexcept {
+  memory_timeline(device).note(total, g_steps.load(std::memory_order_relaxed),
+                               [&] { return memory_by_line(device).totals(); });
+}
+
 engine::SiteId current_site() noexcept {
   const engine::SiteId above = t_site;
   return above != 0 ? above : site_of_call();

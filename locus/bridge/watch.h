@@ -26,6 +26,8 @@ engine::Ledger& transfers();
 engine::Ledger& synchronizations();
 engine::MemoryByLine& memory_by_line(int device);
 engine::Timeline& memory_timeline(int device);
+/// So much of a device is in use now, after an allocation or a free.
+void note_in_timeline(int device, std::int64_t total) noexcept;
 /// How many optimizer steps the program has made.
 extern std::atomic<int64_t> g_steps;
 

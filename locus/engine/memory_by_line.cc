@@ -47,6 +47,7 @@ bool MemoryByLine::end_step() {
   const std::uint32_t next = step_.load() + 1;
   const std::size_t older = next % 2 == 0 ? static_cast<std::size_t>(MemoryKind::kActivation) : kOtherStep;
   bool look = false;
+  std::int64_t moved = 0;
   const SiteId last = highest_.load();
   for (SiteId site = 0; site <= last; ++site) {
     Live& live = live_[site];
@@ -54,12 +55,24 @@ bool MemoryByLine::end_step() {
     const std::int64_t left = live.bytes[older].exchange(0, std::memory_order_relaxed);
     const std::int64_t now =
         left != 0 ? kept.fetch_add(left, std::memory_order_relaxed) + left : kept.load(std::memory_order_relaxed);
+    moved += left;
     live.grown = now > live.kept_before ? live.grown + 1 : 0;
     live.kept_before = now;
     look = look || (live.grown >= kFirstLook && std::has_single_bit(live.grown));
   }
+  totals_[older].fetch_sub(moved, std::memory_order_relaxed);
+  totals_[static_cast<std::size_t>(MemoryKind::kKept)].fetch_add(moved, std::memory_order_relaxed);
   step_.store(next);
   return look;
+}
+
+ByKind MemoryByLine::totals() const noexcept {
+  ByKind sum{};
+  for (std::size_t slot = 0; slot < kSlots; ++slot) {
+    const auto kind = slot == kOtherStep ? static_cast<std::size_t>(MemoryKind::kActivation) : slot;
+    sum[kind] += totals_[slot].load(std::memory_order_relaxed);
+  }
+  return sum;
 }
 
 std::vector<MemoryByLine::Line> MemoryByLine::growing(std::uint32_t steps) const {

@@ -35,6 +35,7 @@ class MemoryByLine {
     Live& live = live_[index(site)];
     live.bytes[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
     live.count.fetch_add(1, std::memory_order_relaxed);
+    totals_[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
     SiteId seen = highest_.load(std::memory_order_relaxed);
     while (index(site) > seen && !highest_.compare_exchange_weak(seen, index(site))) {
     }
@@ -47,13 +48,16 @@ class MemoryByLine {
     Live& live = live_[index(site)];
     live.bytes[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
     live.count.fetch_sub(1, std::memory_order_relaxed);
+    totals_[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
   }
   /// It has turned out what an allocation is for.
   void change(SiteId site, std::int64_t bytes, Mark& mark, MemoryKind kind) noexcept {
     Live& live = live_[index(site)];
     live.bytes[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
+    totals_[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
     mark.kind = kind;
     live.bytes[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
+    totals_[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
   }
   /// An optimizer's step is over: what was made before the one before is kept. True where it is worth a look: a line
   /// has left more behind in each of the last 8, 16, 32, … steps.
@@ -61,6 +65,8 @@ class MemoryByLine {
   /// Lines that left more behind in each of the last `steps` steps, largest first.
   std::vector<Line> growing(std::uint32_t steps) const;
 
+  /// All that is held now, by what it is for.
+  ByKind totals() const noexcept;
   /// The lines that hold memory now, largest first.
   std::vector<Line> now_held() const;
   /// The lines that held memory at the peak, largest first. `total` is what is allocated now.
@@ -105,6 +111,7 @@ class MemoryByLine {
   std::vector<Line> live_lines() const;
 
   std::unique_ptr<Live[], Free> live_;  // pages that no line has used cost nothing
+  std::atomic<std::int64_t> totals_[kSlots]{};
   std::atomic<SiteId> highest_{0};
   std::atomic<std::uint32_t> step_{0};
   std::mutex step_mutex_;

@@ -53,11 +53,19 @@ struct CategoryMemory {
   bool operator==(const CategoryMemory&) const = default;
 };
 
+/// Of one category: bytes at one moment of each point of a timeline.
+struct CategoryTimeline {
+  std::string category;
+  std::vector<std::int64_t> bytes;
+  bool operator==(const CategoryTimeline&) const = default;
+};
+
 /// How full a device was, in the order of its allocations and frees. Each point stands for as many of them as the
 /// others; a long run has larger points, not more.
 struct MemoryTimeline {
-  std::int64_t events = 0;                    ///< allocations and frees, all together
-  std::vector<std::int64_t> low, high, step;  ///< of each point: bytes at least and at most, optimizer steps done
+  std::int64_t events = 0;                         ///< allocations and frees, all together
+  std::vector<std::int64_t> low, high, step;       ///< of each point: bytes at least and at most, optimizer steps done
+  std::vector<CategoryTimeline> by_category = {};  ///< those that occur
   bool operator==(const MemoryTimeline&) const = default;
 };
 

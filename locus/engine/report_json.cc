@@ -73,9 +73,19 @@ void to_json(Json& json, const CategoryMemory& memory) {
   json["bytes"] = memory.bytes;
 }
 
+void from_json(const Json& json, CategoryTimeline& timeline) {
+  Fields(json, "a category's timeline")("category", timeline.category)("bytes", timeline.bytes);
+}
+
+void to_json(Json& json, const CategoryTimeline& timeline) {
+  json = Json::object();
+  json["category"] = timeline.category;
+  json["bytes"] = list(timeline.bytes);
+}
+
 void from_json(const Json& json, MemoryTimeline& timeline) {
-  Fields(json, "a timeline")("events", timeline.events)("low", timeline.low)("high", timeline.high)("step",
-                                                                                                    timeline.step);
+  Fields(json, "a timeline")("events", timeline.events)("low", timeline.low)("high", timeline.high)(
+      "step", timeline.step)("by_category", timeline.by_category);
 }
 
 void to_json(Json& json, const MemoryTimeline& timeline) {
@@ -84,6 +94,7 @@ void to_json(Json& json, const MemoryTimeline& timeline) {
   json["low"] = list(timeline.low);
   json["high"] = list(timeline.high);
   json["step"] = list(timeline.step);
+  json["by_category"] = list(timeline.by_category);
 }
 
 // In JSON the device's name is the key in front of this object.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "locus/engine/memory_kind.h"
+
 namespace locus::engine {
 
 class Timeline {
@@ -16,19 +18,24 @@ class Timeline {
   struct Point {
     std::int64_t low = 0, high = 0;  ///< the least and the most that was in use
     std::int64_t step = 0;           ///< optimizer steps done when the point ended
+    ByKind kinds{};                  ///< what it was for, at one moment of the point
     bool operator==(const Point&) const = default;
   };
 
-  /// `total` is in use now, after an allocation or a free.
-  void note(std::int64_t total, std::int64_t step) noexcept {
+  /// `total` is in use now, after an allocation or a free; `kinds` says what for, and is asked once a point.
+  template <class Kinds>
+  void note(std::int64_t total, std::int64_t step, const Kinds& kinds) noexcept {
     widen(total);
     const std::int64_t events = events_.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (events >= due_.load(std::memory_order_relaxed)) close_point(total, step, events);
+    if (events >= due_.load(std::memory_order_relaxed)) close_point(total, step, events, kinds());
+  }
+  void note(std::int64_t total, std::int64_t step) noexcept {
+    note(total, step, [] { return ByKind{}; });
   }
   /// Notes so far.
   std::int64_t events() const { return events_.load(); }
   /// Oldest first; what is not a whole point yet is the last one.
-  std::vector<Point> points(std::int64_t step);
+  std::vector<Point> points(std::int64_t step, const ByKind& kinds = {});
 
  private:
   void widen(std::int64_t total) noexcept {
@@ -39,7 +46,7 @@ class Timeline {
     while (total < seen && !low_.compare_exchange_weak(seen, total, std::memory_order_relaxed)) {
     }
   }
-  void close_point(std::int64_t total, std::int64_t step, std::int64_t events) noexcept;
+  void close_point(std::int64_t total, std::int64_t step, std::int64_t events, const ByKind& kinds) noexcept;
 
   std::atomic<std::int64_t> high_{0}, low_{0}, events_{0}, due_{1};
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;

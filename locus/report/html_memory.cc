@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <tuple>
 
+#include "locus/engine/memory_kind.h"
 #include "locus/report/html_parts.h"
 #include "locus/report/screen.h"
 
@@ -26,10 +29,29 @@ double axis_end(double value) {
   return std::min(end, 9e18);  // as a number of bytes it must fit
 }
 
+/// The color of a category; of one that this version does not know, none in particular.
+std::string category_class(std::string_view category) {
+  const auto& names = engine::kMemoryKindNames;
+  const auto at = std::ranges::find(names, category) - names.begin();
+  return static_cast<std::size_t>(at) < names.size() ? fmt::format("d{}", at) : "dx";
+}
+
+/// Where a category lies in the stack: what stays all the time is at the bottom.
+int height_in_stack(std::string_view category) {
+  using enum engine::MemoryKind;
+  constexpr std::array kUpwards = {kParameter, kState, kGradient, kKept, kData, kWorkspace, kActivation};
+  const auto at = std::ranges::find(kUpwards, category, [](engine::MemoryKind kind) { return to_string(kind); });
+  return static_cast<int>(at - kUpwards.begin());
+}
+
 class Chart {
  public:
   explicit Chart(const DeviceMemory& memory) : memory_(memory), line_(memory.timeline) {
     points_ = std::min({line_.high.size(), line_.low.size(), kMaxPoints});
+    for (const engine::CategoryTimeline& each : line_.by_category) {
+      if (each.bytes.size() >= points_) stack_.push_back(&each);
+    }
+    std::ranges::stable_sort(stack_, {}, [](const auto* each) { return height_in_stack(each->category); });
     double most = static_cast<double>(std::max<std::int64_t>(memory.peak, 1));
     for (std::size_t i = 0; i < points_; ++i) {
       most = std::max(most, static_cast<double>(line_.high[i]));
@@ -53,8 +75,7 @@ class Chart {
       out += fmt::format("<line class=tick x1={0:.1f} x2={0:.1f} y1=0 y2={1} />", tick.x * kWidth, kHeight);
     }
     out += fmt::format("<line class=grid x1=0 x2={} y1={} y2={} />", kWidth, kHeight / 2, kHeight / 2);
-    out += "<path class=high d=\"" + area(line_.high) + "\"/><path class=low d=\"" + area(line_.low) + "\"/>" +
-           pointers() + "</svg>";
+    out += "<path class=high d=\"" + area(line_.high) + "\"/>" + filled() + pointers() + "</svg>";
     out += fmt::format("<i class=peak style=\"left:{};top:{}\"></i>", percent(x(highest_), 1),
                        percent(end_ - static_cast<double>(line_.high[highest_]), end_));
     out += "<div class=steps>";
@@ -79,6 +100,39 @@ class Chart {
   double x(std::size_t point) const { return (static_cast<double>(point) + 0.5) / static_cast<double>(points_); }
   double y(std::int64_t bytes) const { return kHeight * (1 - std::clamp(static_cast<double>(bytes) / end_, 0.0, 1.0)); }
 
+  /// What was there at least; or what it was for, one category on the other: the highest is drawn first.
+  std::string filled() const {
+    if (stack_.empty()) return "<path class=low d=\"" + area(line_.low) + "\"/>";
+    std::vector<std::string> paths;
+    std::vector<std::int64_t> sum(points_, 0);
+    for (const engine::CategoryTimeline* each : stack_) {
+      for (std::size_t i = 0; i < points_; ++i) sum[i] = add_up(sum[i], each->bytes[i]);
+      paths.push_back(fmt::format("<path class=\"kind {}\" d=\"{}\"/>", category_class(each->category), area(sum)));
+    }
+    std::string out;
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path) out += *path;
+    return out;
+  }
+
+  /// What was what where a pointer is, the largest first, a line each.
+  std::string kinds_between(std::size_t begin, std::size_t end) const {
+    std::size_t fullest = begin;
+    std::int64_t most = -1;
+    for (std::size_t at = begin; at < end; ++at) {
+      std::int64_t sum = 0;
+      for (const auto* each : stack_) sum = add_up(sum, each->bytes[at]);
+      if (sum > most) most = sum, fullest = at;
+    }
+    std::vector<const engine::CategoryTimeline*> sorted = stack_;
+    std::ranges::stable_sort(sorted, std::greater{}, [&](const auto* each) { return each->bytes[fullest]; });
+    std::string out;
+    for (const auto* each : sorted) {
+      if (each->bytes[fullest] <= 0) continue;
+      out += fmt::format("\n{} {}", html_words(each->category, 40), bytes_text(each->bytes[fullest]));
+    }
+    return out;
+  }
+
   /// A step-shaped area: each point is as wide as the others.
   std::string area(const std::vector<std::int64_t>& values) const {
     std::string d = fmt::format("M0 {}", kHeight);
@@ -102,8 +156,9 @@ class Chart {
       }
       const std::string step = begin < line_.step.size() ? fmt::format("step {}: ", grouped(line_.step[begin])) : "";
       const std::string from = low == high ? "" : bytes_text(low) + " to ";
-      out += fmt::format("<rect class=hit x={:.1f} y=0 width={:.1f} height={}><title>{}{}{}</title></rect>",
-                         width * static_cast<double>(i), width, kHeight, step, from, bytes_text(high));
+      out += fmt::format("<rect class=hit x={:.1f} y=0 width={:.1f} height={}><title>{}{}{}{}</title></rect>",
+                         width * static_cast<double>(i), width, kHeight, step, from, bytes_text(high),
+                         kinds_between(begin, end));
     }
     return out;
   }
@@ -128,6 +183,7 @@ class Chart {
 
   const DeviceMemory& memory_;
   const MemoryTimeline& line_;
+  std::vector<const engine::CategoryTimeline*> stack_;  ///< upwards
   std::size_t points_ = 0, highest_ = 0;
   double end_ = 1;
 };
@@ -144,7 +200,8 @@ std::string by_category(const DeviceMemory& memory) {
                  .numbers = 1,
                  .rows = {}};
   for (const engine::CategoryMemory& each : memory.by_category) {
-    table.rows.push_back({{html_words(each.category), bytes_text(each.bytes), share_of(memory, each.bytes)},
+    const std::string dot = fmt::format("<i class=\"dot {}\"></i> ", category_class(each.category));
+    table.rows.push_back({{dot + html_words(each.category), bytes_text(each.bytes), share_of(memory, each.bytes)},
                           static_cast<double>(each.bytes),
                           memory.device});
   }

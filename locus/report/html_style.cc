@@ -141,7 +141,7 @@ color:var(--dim);padding-right:8px;height:180px;line-height:1;font-variant-numer
 .plot{position:relative;flex:1;height:180px;min-width:0;border-left:1px solid var(--line);
 border-bottom:1px solid var(--line)}
 .plot svg{position:absolute;inset:0;width:100%;height:100%}
-.plot path{fill:var(--c)}.plot .high{opacity:.38}.plot .low{opacity:.85}
+.plot path{fill:var(--c)}.plot .high{opacity:.38}.plot .low{opacity:.85}.plot .kind{opacity:1}
 .tick,.grid{stroke:var(--line);vector-effect:non-scaling-stroke;stroke-width:1}
 .plot .peak{position:absolute;width:10px;height:10px;margin:-5px;border-radius:50%;background:var(--card);
 border:3px solid var(--c)}

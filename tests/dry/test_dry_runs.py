@@ -1,48 +1,11 @@
 """Dry runs: programs without values have the findings, shapes and memory of runs with values, and say what they made
 up. Each program runs in a process of its own, by the commands that people use."""
 
-import json
-import pathlib
 import subprocess
 import sys
-import textwrap
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PROGRAMS = ROOT / "tests" / "programs"
-DEADLINE = 600
-
-
-def locus(tmp_path, command, *arguments, source=None, status=None):
-    """Runs a command of Locus; (stdout, stderr)."""
-    if source is not None:
-        (tmp_path / "program.py").write_text(textwrap.dedent(source))
-    done = subprocess.run(
-        [sys.executable, "-m", "locus", command, *arguments, *(["program.py"] if source is not None else [])],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=DEADLINE,
-        check=False,
-    )
-    if status is not None:
-        assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout, done.stderr
-
-
-def report(tmp_path, *options, source=None, path=None):
-    words = [str(path)] if path is not None else []
-    locus(tmp_path, "check", *options, "--format", "json", "-o", "report.json", *words, source=source)
-    return json.loads((tmp_path / "report.json").read_text())
-
-
-def keys(found):
-    return sorted(
-        (f["code"], f["cause"]["line"], f["use"]["line"] if "use" in f else 0, f["culprit"]["name"])
-        for f in found["findings"]
-    )
-
+from dry_running import DEADLINE, locus, report
 
 LARGE = """
     import resource, torch
@@ -294,53 +257,6 @@ def test_the_environment_asks_for_it(tmp_path):
     assert "'wet' is not known" in done.stderr
 
 
-def training(name):
-    """A program of PROGRAMS/simulate that prints its memory at the end. The garbage collector runs at fixed moments:
-    when it comes by itself depends on how many Python objects there are, which is none of the device's business."""
-    path = PROGRAMS / "simulate" / f"{name}.py"
-    return f"""
-import gc, runpy
-gc.disable()
-import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
-register_optimizer_step_post_hook(lambda *_: gc.collect())
-torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: (gc.collect(), None)[1])
-gc.freeze()  # what PyTorch's modules are made of is not looked at again
-runpy.run_path({str(path)!r}, run_name="__main__")
-gc.collect()
-s = torch.cuda.memory_stats()
-print("MEMORY", *(s[k] for k in ("allocation.all.allocated", "allocated_bytes.all.current", "allocated_bytes.all.peak",
-                                 "reserved_bytes.all.peak")))
-"""
-
-
-def memory(tmp_path, name, *options):
-    out, said = locus(tmp_path, "run", "--devices", "2", *options, source=training(name))
-    found = [line for line in out.splitlines() if line.startswith("MEMORY")]
-    assert found, said[-2000:]
-    return found[0]
-
-
-EVERYDAY = ["rng"]
-ALL = sorted(path.stem for path in (PROGRAMS / "simulate").glob("*.py"))
-OTHERWISE = {
-    "memory": "asks for more than the card has, which a dry run gives",
-    "print_formats": "prints tensors, for which PyTorch computes as many intermediates as their values say",
-    "linalg_fft": "PyTorch's shape rule for lstsq leaves garbage in Python that holds a tensor until it is collected",
-    "jit": "TorchScript specializes by what it sees",
-    "threads": "threads race for memory",
-}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[] if each in EVERYDAY else pytest.mark.slow) for each in ALL]
-)
-def test_memory_is_that_of_the_run_with_values(tmp_path, name):
-    if name in OTHERWISE:
-        pytest.skip(OTHERWISE[name])
-    assert memory(tmp_path, name, "--dry") == memory(tmp_path, name)
-
-
 GRAPH = """
     import resource, torch
     model = torch.nn.Sequential(torch.nn.Linear(8192, 16384), torch.nn.ReLU(), torch.nn.Linear(16384, 8192)).cuda()
@@ -366,33 +282,3 @@ def test_a_graph_is_captured_and_replayed_without_values(tmp_path):
     """What is small has its values; what is large costs no memory of the host's: with values it is 3 GiB."""
     out, _ = locus(tmp_path, "check", "--dry", source=GRAPH, status=0)
     assert int(out.split("PEAK")[1].split()[0]) < 1000, out
-
-
-@pytest.mark.parametrize("name", ["two_streams", "pinned_memory"])
-def test_races_are_found_without_values(tmp_path, name):
-    """Nothing is small here, so that each operator is answered by its shapes."""
-    path = PROGRAMS / "streams" / f"{name}.py"
-    found = report(tmp_path, "--dry", "--dry-keep", "0", path=path)["findings"]
-    lines = path.read_text().splitlines()
-    assert len(found) == sum("# BUG" in line for line in lines), found
-    assert {f["code"] for f in found} == {"LOC020", "LOC034"}
-
-
-SAMPLE = ["class_weights", "rotary_cache"]
-
-
-@pytest.mark.parametrize("keep", ["64KiB", "0"])
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[] if path.stem in SAMPLE else pytest.mark.slow, id=path.stem)
-        for path in sorted([*(PROGRAMS / "wrong").glob("*.py"), *(PROGRAMS / "streams").glob("*.py")])
-    ],
-)
-def test_findings_are_those_of_the_run_with_values(tmp_path, path, keep):
-    with_values = report(tmp_path, path=path)
-    dry = report(tmp_path, "--dry", "--dry-keep", keep, "--steps", "1000", path=path)
-    assert bool(keys(with_values)) != path.stem.startswith("right"), (
-        "a wrong program without a finding compares nothing"
-    )
-    assert keys(dry) == keys(with_values)

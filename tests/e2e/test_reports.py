@@ -71,6 +71,9 @@ def test_the_json_has_models_and_memory_over_time(checked):
         assert max(line["high"]) == memory["peak"] and memory["capacity"] == 80 << 30
         assert line["step"][-1] == report["program"]["steps"] and line["events"] >= len(line["low"])
         assert all(low <= high for low, high in zip(line["low"], line["high"]))
+        of_all = [sum(each) for each in zip(*(row["bytes"] for row in line["by_category"]))]
+        assert len(of_all) == len(line["high"]) and "parameters" in {row["category"] for row in line["by_category"]}
+        assert all(low <= total <= high for low, total, high in zip(line["low"], of_all, line["high"])), line
 
 
 def test_a_saved_report_becomes_any_form(checked, program, tmp_path):

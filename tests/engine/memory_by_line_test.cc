@@ -33,6 +33,7 @@ TEST(MemoryByLine, WhatTurnsOutLaterCountsFromThenOn) {
   memory.change(3, kMiB, mark, MemoryKind::kParameter);
   EXPECT_EQ(of(by_kind(memory.now_held()), MemoryKind::kParameter), kMiB);
   EXPECT_EQ(of(by_kind(memory.now_held()), MemoryKind::kActivation), 0);
+  EXPECT_EQ(memory.totals(), by_kind(memory.now_held()));
   memory.freeing(3, kMiB, kMiB, mark);
   EXPECT_TRUE(memory.now_held().empty());
 }
@@ -46,12 +47,14 @@ TEST(MemoryByLine, WhatOutlivesTwoStepsIsKept) {
   memory.end_step();
   EXPECT_EQ(of(by_kind(memory.now_held()), MemoryKind::kKept), kMiB);
   EXPECT_EQ(of(by_kind(memory.now_held()), MemoryKind::kActivation), 2 * kMiB);
+  EXPECT_EQ(memory.totals(), by_kind(memory.now_held()));
   memory.freeing(3, kMiB, 3 * kMiB, early);
   EXPECT_EQ(of(by_kind(memory.now_held()), MemoryKind::kKept), 0);
   memory.end_step();
   memory.freeing(3, 2 * kMiB, 2 * kMiB, late);
   const ByKind nothing{};
   EXPECT_EQ(by_kind(memory.now_held()), nothing);
+  EXPECT_EQ(memory.totals(), nothing);
 }
 
 TEST(MemoryByLine, ALineThatLeavesSomethingInEveryStepIsWorthALook) {

@@ -45,6 +45,22 @@ TEST(Timeline, MergesNeighborsAndLosesNoPeak) {
   EXPECT_NEAR(static_cast<double>(points[highest].step), 700, 10);
 }
 
+TEST(Timeline, KnowsWhatItWasForAndKeepsTheFuller) {
+  Timeline timeline;
+  constexpr std::int64_t kEvents = 5 * Timeline::kPoints;
+  for (std::int64_t i = 0; i < kEvents; ++i) {
+    // In the middle third gradients come on top.
+    const bool full = i > kEvents / 3 && i < 2 * kEvents / 3;
+    timeline.note(full ? 300 : 100, 0, [&] { return ByKind{0, 100, full ? 200 : 0}; });
+  }
+  const auto points = timeline.points(0, {0, 100, 7});
+  EXPECT_EQ(points.front().kinds, (ByKind{0, 100, 0}));
+  EXPECT_EQ(points[points.size() / 2].kinds, (ByKind{0, 100, 200}));
+  for (const auto& point : points) EXPECT_GE(point.kinds[1], 100);
+  timeline.note(1, 0, [] { return ByKind{}; });
+  EXPECT_EQ(timeline.points(0, {0, 100, 7}).back().kinds, (ByKind{0, 100, 7}));
+}
+
 TEST(Timeline, TakesNotesOfSeveralThreads) {
   Timeline timeline;
   std::vector<std::thread> threads;

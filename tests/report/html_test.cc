@@ -284,6 +284,23 @@ TEST(Html, SaysWhatIsNewIgnoredGoneAndNotRun) {
   EXPECT_THAT(render(report), HasSubstr("<p class=\"verdict ok\">No new findings"));
 }
 
+TEST(Html, DrawsWhatMemoryWasForOneOnTheOther) {
+  engine::Report report = golden_report("page");
+  engine::DeviceMemory& device = report.memory.at(0);
+  const std::size_t points = device.timeline.high.size();
+  ASSERT_GE(points, 2U);
+  const std::vector<std::int64_t> much(points, 3 << 20), little(points, 1 << 20), short_row(points - 1, 1 << 20);
+  device.timeline.by_category = {{"activations", much}, {"parameters", little}, {"of another version", short_row}};
+  const std::string page = render(report);
+  EXPECT_EQ(Reader(page).check(), "");
+  // What is highest in the stack is drawn first, and what is largest is said first.
+  const std::size_t upper = page.find("<path class=\"kind d0\""), lower = page.find("<path class=\"kind d1\"");
+  ASSERT_NE(upper, std::string::npos);
+  EXPECT_LT(upper, lower);
+  EXPECT_THAT(page, HasSubstr("\nactivations 3.0 MiB\nparameters 1.0 MiB</title>"));
+  EXPECT_THAT(page, Not(HasSubstr("of another version")));
+}
+
 TEST(Html, SaysWhatADryRunMadeUp) {
   engine::Report report = golden_report("page");
   EXPECT_THAT(render(report), Not(HasSubstr("id=dry")));
