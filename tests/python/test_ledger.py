@@ -33,7 +33,7 @@ def test_transfers_and_syncs_by_line():
     assert [(row.kind, row.device) for row in inner.syncs] == [("item", "cuda:0")]
     assert {row.kind for row in outer.syncs} == {"item", "copy_", "nonzero"} and outer.sync_count() == 3
     assert "cpu -> cuda:0  3 times, 1200 bytes" in str(outer) and "waits for cuda:0  1 time (nonzero)" in str(outer)
-    assert repr(inner) == "<ledger: 1 transfers (400 bytes), 1 syncs>"
+    assert repr(inner) == "<ledger: 1 transfer (400 bytes), 1 sync>"
 
 
 @simulated(devices=2, history=False)

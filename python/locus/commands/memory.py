@@ -72,7 +72,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program once for each kind of card and value; 0 where it fits on every card that was named."""
     if arguments.nproc is not None or arguments.nnodes is not None:
-        raise UsageError("memory is looked at in one process; --nproc and --nnodes can't be had with it. Use locus check.")
+        raise UsageError(
+            "memory is looked at in one process; --nproc and --nnodes can't be had with it. Use locus check."
+        )
     if arguments.memory is not None:
         raise UsageError("--memory can't be had here: the cards that --card names have theirs. Leave it out.")
     cards = _cards(arguments.card)
