@@ -25,9 +25,8 @@ bool is_explained(const Operand& o) {
 
 /// Whether something in the text says this of a line that could be edited for an operand.
 bool has_candidate_for(const Operand& o, Fact fact) {
-  return std::ranges::any_of(o.candidates, [fact](const Candidate& each) {
-    return std::ranges::find(each.facts, fact) != each.facts.end();
-  });
+  return std::ranges::any_of(
+      o.candidates, [fact](const Candidate& each) { return std::ranges::find(each.facts, fact) != each.facts.end(); });
 }
 
 class Search {
