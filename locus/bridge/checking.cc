@@ -171,6 +171,7 @@ void define_check(py::module_& m) {
     }
   });
   m.def("held_at_error", &held_at_error);
+  m.def("attach_out_of_memory_observer", &attach_out_of_memory_observer);
   m.def("held_now", &held_now);
   m.def("growing_lines", &growing_lines);
   m.def("take_kept_error", [](const std::string& words) { return kept_errors().take(words); });

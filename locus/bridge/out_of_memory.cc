@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -34,6 +35,21 @@ std::optional<Held>& last() {
 }
 
 Held held_at(const sim::OutOfMemory& why) { return {why, memory_by_line(why.device).now_held(), current_site()}; }
+
+/// What the program has asked to be called before the error, as PyTorch's allocator does. Never destroyed: Python is
+/// gone by then.
+std::vector<py::function>& observers() {
+  static auto* all = new std::vector<py::function>;
+  return *all;
+}
+std::atomic<bool> g_observed{false};
+
+void call_observers(const sim::OutOfMemory& why) {
+  const py::gil_scoped_acquire gil;
+  const std::size_t most = why.limit != 0 ? why.limit : why.capacity;
+  const std::vector<py::function> now = observers();  // one may attach another
+  for (const py::function& each : now) each(why.device, why.requested, most, why.free);
+}
 
 /// By name, largest first; what there is nothing of is left out.
 py::list categories_of(const engine::ByKind& kinds) {
@@ -80,7 +96,13 @@ void raise_out_of_memory(const sim::OutOfMemory& why) {
     const std::lock_guard<std::mutex> lock(g_mutex);
     last() = std::move(held);
   }
+  if (g_observed.load(std::memory_order_relaxed)) call_observers(why);
   raise_out_of_memory(sim::out_of_memory_message(why));
+}
+
+void attach_out_of_memory_observer(py::function observer) {
+  observers().push_back(std::move(observer));
+  g_observed.store(true, std::memory_order_relaxed);
 }
 
 void report_out_of_memory(const sim::OutOfMemory& why) {

@@ -13,6 +13,8 @@ namespace locus::bridge {
 [[noreturn]] void raise_out_of_memory(const sim::OutOfMemory& why);
 /// The same in a dry run, which goes on: a finding, unless the program means to catch the error. Then it is raised.
 void report_out_of_memory(const sim::OutOfMemory& why);
+/// To be called before each such error with the device, the request, and what the device has in all and free.
+void attach_out_of_memory_observer(pybind11::function observer);
 /// What was held when the error with these words was raised; None where that is not known.
 pybind11::object held_at_error(const std::string& words);
 /// What is held of a device now, in the same form.

@@ -77,3 +77,23 @@ def test_the_allocators_settings_are_obeyed():
     del small
     with pytest.raises(ValueError, match="max_split_size_mb:1"):
         torch._C._cuda_cudaCachingAllocator_set_allocator_settings("max_split_size_mb:1")
+
+
+@simulated(devices=2)
+def test_observers_are_called_before_the_error():
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *numbers: seen.append(numbers))
+    torch.cuda.set_per_process_memory_fraction(0.5, 1)
+    for device, limit in ((0, 80 << 30), (1, 40 << 30)):
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(1 << 40, dtype=torch.uint8, device=f"cuda:{device}")
+        assert seen[-1][:3] == (device, 1 << 40, limit), seen
+        assert 0 < seen[-1][3] <= 80 << 30
+    assert len(seen) == 2
+
+    def faulty(*numbers):
+        raise KeyError("of the observer's own")
+
+    torch._C._cuda_attach_out_of_memory_observer(faulty)
+    with pytest.raises(KeyError):
+        torch.empty(1 << 40, dtype=torch.uint8, device="cuda")

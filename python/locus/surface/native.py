@@ -226,7 +226,7 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         "_cuda_record_memory_history": record,
         "_cuda_record_memory_history_legacy": record_legacy,
         "_cuda_isHistoryEnabled": bridge.records_memory_history,
-        "_cuda_attach_out_of_memory_observer": _nothing,
+        "_cuda_attach_out_of_memory_observer": bridge.attach_out_of_memory_observer,
         "_cuda_memoryMetadataSupported": lambda: False,
         "_cuda_setMemoryMetadata": metadata.set,
         "_cuda_getMemoryMetadata": metadata.get,

@@ -291,7 +291,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "tests/python/test_memory_history.py",
         ),
         Feature(
-            "`memory._record_memory_history`, `_snapshot`, `_dump_snapshot`",
+            "`memory._record_memory_history`, `_snapshot`, `_dump_snapshot`, out-of-memory observers",
             "yes",
             "with the program's line as the one frame",
             "tests/python/test_memory_history.py",
