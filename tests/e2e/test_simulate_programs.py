@@ -5,6 +5,7 @@ compared checks itself and prints what it found, and "False" among that is a fai
 is in the header too (says); anything else there is a failure.
 """
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +68,27 @@ def test_program(program, path):
         assert simulated.stdout == plain.stdout
     else:
         assert_close(simulated.stdout, plain.stdout)
+
+
+CHECK = Path(__file__).parents[1] / "check" / "run_check.py"
+CHECKED_EVERY_DAY = {"dataloader", "gpt"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem in CHECKED_EVERY_DAY else pytest.mark.slow)
+        for path in sorted(PROGRAMS.glob("*.py"))
+        if not read_header(path).unsupported
+    ],
+)
+def test_program_is_the_same_when_it_is_checked(program, path, tmp_path):
+    devices = read_header(path).devices
+    report = tmp_path / "report.json"
+    words = ["check", "-q", "--devices", str(devices), "--json", str(report), str(path)]
+    checked = program.run(CHECK, *words, deadline=DEADLINE, teardown=True).ok()
+    assert json.loads(report.read_text())["findings"] == [], checked.describe()
+    assert_close(checked.stdout, run(program, path, simulate=devices).ok().stdout)
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda p: p.stem)

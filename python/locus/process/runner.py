@@ -288,6 +288,8 @@ def _new_main() -> types.ModuleType:
     main = types.ModuleType("__main__")
     main.__dict__.update({"__builtins__": builtins, "__spec__": None, "__package__": None, "__annotations__": {}})
     sys.modules["__main__"] = main
+    if "__mp_main__" in sys.modules:  # by this name multiprocessing knows classes that come from a spawned child
+        sys.modules["__mp_main__"] = main
     return main
 
 
