@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -129,8 +129,8 @@ class _Race:
         found = facts.build_case(raw)["operands"]
         for each in found:
             each.pop("edits", None)  # type: ignore[misc]  # they would move it to another device
-            each.pop("candidates", None)  # type: ignore[typeddict-item]
-        return cast("list[Operand]", found)
+            each.pop("candidates", None)
+        return found
 
     # -- edits
 

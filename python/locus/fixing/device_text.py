@@ -257,8 +257,10 @@ def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[t
     calls = []
     for frame in frames:
         caller = source.load(frame.f_code.co_filename)
-        around = caller.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if caller is not None else None
-        for call in caller.find(around, ("call", scope.name)) if caller is not None and around is not None else ():
+        if caller is None:
+            continue
+        around = caller.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
+        for call in caller.find(around, ("call", scope.name)) if around is not None else ():
             if isinstance(call, ast.Call) and function_of(caller, call) is around:
                 calls.append((call, frame))
     for name in bindings.parameters(scope):

@@ -206,7 +206,7 @@ def holds(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
     return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)
 
 
-def pairs(statement: ast.stmt) -> Iterator[tuple[ast.AST, ast.AST]]:
+def pairs(statement: ast.stmt | None) -> Iterator[tuple[ast.AST, ast.AST]]:
     """(target, value) of what a statement binds."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:

@@ -43,7 +43,7 @@ def _count_reads(bridge: Bridge, kind: type[torch.Tensor]) -> None:
 
 def _copy_without_bytes(bridge: Bridge, kind: type[torch.Tensor]) -> None:
     """copy.deepcopy() copies storages, byte by byte; a clone is the same here."""
-    plain = kind.__deepcopy__
+    plain: Callable[[torch.Tensor, dict[int, object]], object] = kind.__deepcopy__
 
     @functools.wraps(plain)
     def deepcopy(self: torch.Tensor, memo: dict[int, object]) -> object:
@@ -59,10 +59,10 @@ def _copy_without_bytes(bridge: Bridge, kind: type[torch.Tensor]) -> None:
         copy.__dict__.update(self.__dict__)
         memo[id(self)] = copy
         if self.grad is not None:
-            copy.grad = self.grad.__deepcopy__(memo)  # type: ignore[operator]
+            copy.grad = self.grad.__deepcopy__(memo)
         return copy
 
-    kind.__deepcopy__ = deepcopy  # type: ignore[method-assign]
+    kind.__deepcopy__ = deepcopy
 
 
 def _make_new_of_plain(bridge: Bridge, kind: type[torch.Tensor]) -> None:
@@ -96,7 +96,7 @@ def _save_without_bytes(bridge: Bridge) -> None:
         with skip():
             return plain(obj, f, *arguments, **named)  # type: ignore[arg-type]
 
-    torch.save = save
+    torch.save = save  # type: ignore[assignment]
 
 
 def _load_without_bytes() -> None:
@@ -112,9 +112,9 @@ def _load_without_bytes() -> None:
     torch.load = load
 
 
-def _is_large_archive(path: str | object) -> bool:
+def _is_large_archive(path: str | os.PathLike[str]) -> bool:
     try:
-        name = os.fspath(path)  # type: ignore[call-overload]
+        name = os.fspath(path)
         with open(name, "rb") as file:
             return file.read(4) == b"PK\x03\x04" and os.path.getsize(name) > _PASSED_THROUGH
     except OSError:

@@ -134,11 +134,11 @@ def install(bridge: Bridge) -> None:
     _bridge = bridge
     CUDAGraph.__module__ = "torch.cuda.graphs"
     for module in (torch.cuda, torch.cuda.graphs):
-        module.CUDAGraph = CUDAGraph  # type: ignore[attr-defined, assignment, misc]
+        module.CUDAGraph = CUDAGraph  # type: ignore[attr-defined]
     torch._C._CUDAGraph = CUDAGraph  # type: ignore[assignment, misc]
-    torch._C._graph_pool_handle = bridge.new_pool  # type: ignore[assignment]
-    torch.cuda.graphs._graph_pool_handle = bridge.new_pool  # type: ignore[assignment]
+    torch._C._graph_pool_handle = bridge.new_pool
+    torch.cuda.graphs._graph_pool_handle = bridge.new_pool  # type: ignore[attr-defined]
     if hasattr(torch.accelerator, "Graph"):  # from PyTorch 2.12 on
         AcceleratorGraph.__name__ = AcceleratorGraph.__qualname__ = "Graph"
         AcceleratorGraph.__module__ = "torch.accelerator.graphs"
-        torch.accelerator.Graph = torch.accelerator.graphs.Graph = AcceleratorGraph  # type: ignore[attr-defined, assignment, misc]
+        torch.accelerator.Graph = torch.accelerator.graphs.Graph = AcceleratorGraph  # type: ignore[assignment, misc]
