@@ -18,6 +18,7 @@
 #include "locus/bridge/reporting.h"
 #include "locus/engine/ranks/parting.h"
 #include "locus/engine/ranks/seen.h"
+#include "locus/engine/ranks/surroundings.h"
 #include "locus/engine/ranks/together.h"
 #include "locus/report/json.h"
 
@@ -30,12 +31,31 @@ namespace ranks = engine::ranks;
 /// Called with a file and a line, gives its text; files don't say by themselves whether they are what runs.
 using LineText = py::function;
 
+/// Called with the places of a call and of its callers, gives what stands around it, as JSON.
+using SettingOf = py::function;
+
 engine::Location location_from(const py::dict& place) {
   engine::Location location;
   location.file = place["file"].cast<std::string>(), location.function = place["function"].cast<std::string>();
   location.line = place["line"].cast<int>(), location.end_line = place["end_line"].cast<int>();
   location.column = place["column"].cast<int>(), location.end_column = place["end_column"].cast<int>();
   return location;
+}
+
+py::dict dict_from(const engine::Location& at) {
+  using namespace py::literals;
+  return py::dict("file"_a = at.file, "function"_a = at.function, "line"_a = at.line, "end_line"_a = at.end_line,
+                  "column"_a = at.column, "end_column"_a = at.end_column, "text"_a = at.text);
+}
+
+/// Holds the GIL when it is called: whoever looks comes from Python.
+ranks::Around around_by(const SettingOf& setting_of) {
+  return [setting_of](const ranks::Call& call) {
+    py::list places;
+    places.append(dict_from(call.place));
+    for (const engine::Location& each : call.callers) places.append(dict_from(each));
+    return ranks::parse_setting(setting_of(places).cast<std::string>());
+  };
 }
 
 /// Keeps a finding; the words for the error that ends the call.
@@ -51,9 +71,19 @@ std::string keep(engine::Finding finding, const LineText& line_text, int64_t ste
   return words;
 }
 
+/// Batches so far, of so many, samples, sampler.
+using Fed = std::tuple<int64_t, int64_t, int64_t, std::string>;
+
+/// `places`: the call's own, then those of its callers.
 std::optional<std::string> hear(ranks::Meeting& meeting, RankCall heard, const std::vector<int>& members, bool is_known,
-                                const py::dict& place, const LineText& line_text) {
-  heard.call.place = location_from(place);
+                                const std::vector<py::dict>& places, const std::optional<Fed>& feed,
+                                const LineText& line_text) {
+  for (const py::dict& place : places) heard.call.callers.push_back(location_from(place));
+  if (!places.empty()) {
+    heard.call.place = std::move(heard.call.callers.front());
+    heard.call.callers.erase(heard.call.callers.begin());
+  }
+  if (feed) heard.call.feed = {std::get<0>(*feed), std::get<1>(*feed), std::get<2>(*feed), std::get<3>(*feed)};
   if (is_known) heard.call.members = members;
   std::optional<engine::Finding> finding = meeting.hear(std::move(heard.call), members, heard.tag);
   if (!finding) return std::nullopt;
@@ -73,15 +103,21 @@ std::optional<std::pair<std::string, std::string>> look(ranks::Meeting& meeting,
   return std::pair(stuck->group, keep(std::move(stuck->finding), line_text, steps_made()));
 }
 
-/// By rank: the exit status, and the name of the signal where one has ended it.
-using Fates = std::map<int, std::pair<int, std::string>>;
+/// By rank: the exit status, the name of the signal where one has ended it, and the error that did, as JSON.
+using Fates = std::map<int, std::tuple<int, std::string, std::string>>;
 
 /// After the reports of all were taken in: who did not come, where nothing that was found explains it.
-void judge_ranks(const std::string& folder, const Fates& known, const LineText& line_text) {
+void judge_ranks(const std::string& folder, const Fates& known, const LineText& line_text,
+                 const SettingOf& setting_of) {
   if (ranks::explains_the_rest(finding_reasons())) return;
   std::map<int, ranks::Fate> fates;
-  for (const auto& [rank, fate] : known) fates[rank] = {fate.first, fate.second};
-  for (engine::Finding& finding : ranks::judge_jobs(folder, fates)) keep(std::move(finding), line_text, 0);
+  for (const auto& [rank, fate] : known) {
+    const auto& [status, signal, raised] = fate;
+    fates[rank] = {status, signal, std::nullopt};
+    if (!raised.empty()) from_json(engine::parse_json(raised), fates[rank].raised.emplace());
+  }
+  for (engine::Finding& finding : ranks::judge_jobs(folder, fates, around_by(setting_of)))
+    keep(std::move(finding), line_text, 0);
 }
 
 /// Takes in the reports of all processes, by name, with what they left beside them; what could not be read.
@@ -114,13 +150,17 @@ void define_ranks(py::module_& m) {
       .def_property_readonly("group", [](const RankCall& self) { return self.call.group; })
       .def_readonly("size", &RankCall::size);
   py::class_<ranks::Meeting>(m, "Meeting")
-      .def(py::init<std::string, std::string, int, int>(), py::arg("folder"), py::arg("job"), py::arg("rank"),
-           py::arg("world"))
+      .def(py::init([](std::string folder, std::string job, int rank, int world, const SettingOf& setting_of) {
+             return std::make_unique<ranks::Meeting>(std::move(folder), std::move(job), rank, world,
+                                                     around_by(setting_of));
+           }),
+           py::arg("folder"), py::arg("job"), py::arg("rank"), py::arg("world"), py::arg("setting_of"))
       .def("hear", &hear)
       .def("look", &look)
       .def("end", &ranks::Meeting::end);
   m.def("judge_ranks", &judge_ranks);
   m.def("take_in_processes", &take_in_processes);
+  m.def("find_drifts", &ranks::find_drifts);
   m.def("have_met", [](const std::string& folder) { return !ranks::jobs_in(folder).empty(); });
   m.def("add_seen", [](const std::string& facts) { keep_finding(ranks::tell(ranks::parse_facts(facts))); });
   m.def("tell_seen", [](const std::string& facts) {

@@ -18,6 +18,7 @@ from locus.program.shapes import Location
 
 _Result = TypeVar("_Result")
 _LineText = Callable[[str, int], str]
+_SettingOf = Callable[[Sequence[Location]], str]
 _Group = tuple[str, Sequence[int], Sequence[int], Sequence[int]]
 _Reporter = Callable[
     [raw.RawCase | raw.RawRace | raw.RawGraph, FrameType | None, int], tuple[bool, str, Callable[[], None] | None]
@@ -226,16 +227,20 @@ class RankCall:
 class Meeting:
     """This process among the ranks of a job: locus/engine/ranks/parting.h."""
 
-    def __init__(self, folder: str, job: str, rank: int, world: int) -> None: ...
+    def __init__(self, folder: str, job: str, rank: int, world: int, setting_of: _SettingOf) -> None: ...
     def hear(
-        self, call: RankCall, members: Sequence[int], is_known: bool, place: Location, line_text: _LineText, /
-    ) -> str | None: ...
+        self, call: RankCall, members: Sequence[int], is_known: bool, places: Sequence[Location],
+        feed: tuple[int, int, int, str] | None, line_text: _LineText, /,
+    ) -> str | None: ...  # fmt: skip
     def look(self, groups: Sequence[_Group], in_backward: bool, line_text: _LineText, /) -> tuple[str, str] | None: ...
     def end(self) -> None: ...
 
-def judge_ranks(folder: str, fates: Mapping[int, tuple[int, str]], line_text: _LineText, /) -> None: ...
+def judge_ranks(
+    folder: str, fates: Mapping[int, tuple[int, str, str]], line_text: _LineText, setting_of: _SettingOf, /
+) -> None: ...
 def take_in_processes(reports: Mapping[str, str | bytes], passes: Mapping[str, str | bytes], /) -> list[str]: ...
 def have_met(folder: str, /) -> bool: ...
+def find_drifts(folder: str, /) -> list[str]: ...
 def add_seen(facts: str, /) -> None: ...
 def tell_seen(facts: str, /) -> str: ...
 
@@ -290,6 +295,7 @@ class Bridge(ModuleType):
     explain_case = staticmethod(explain_case)
     explain_finding = staticmethod(explain_finding)
     fault_said = staticmethod(fault_said)
+    find_drifts = staticmethod(find_drifts)
     finding_count = staticmethod(finding_count)
     follow_memory = staticmethod(follow_memory)
     get_device = staticmethod(get_device)

@@ -27,7 +27,16 @@ def check(program, folder, path, ranks=2, devices=4, act="", steps=""):
     return json.loads(report.read_text()), result
 
 
-@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+RARE = {"flattened_after_optimizer", "mesh_too_large", "state_dict_unsharded", "calls_swapped"}
+"""Like others that are run often."""
+
+
+def wrong_ones():
+    for path in WRONG:
+        yield pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in RARE else [])
+
+
+@pytest.mark.parametrize("path", list(wrong_ones()))
 def test_the_mistake_is_found_once_and_blamed(program, tmp_path, path):
     (mistake,) = read_mistakes(path.read_text())
     outcome, result = check(program, tmp_path, path)
@@ -43,7 +52,9 @@ def compare_words(path, text):
     """What the report says, word for word, but for what differs from run to run."""
     text = text.partition("\nnote: the program ended")[0].partition("\nlocus: ")[0]
     text = re.sub(r"^ +(?:= seen: .*\n)", "", text, flags=re.M)
-    text = re.sub(r"locus-\d+\.pt", "locus.pt", text)
+    text = re.sub(r"locus-[\d-]+\.pt", "locus.pt", text)
+    text = re.sub(r"'\S*/locus\.pt'", "'locus.pt'", text)
+    text = re.sub(r"has\s+ended\s+\(process\s+\d+\)|had\s+ended\s+with\s+exit\s+status\s+1", "has ended", text)
     if os.environ.get("LOCUS_UPDATE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
         (GOLDEN / f"{path.stem}.txt").write_text(text)

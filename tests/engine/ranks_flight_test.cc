@@ -27,6 +27,8 @@ struct FlightTest : testing::Test {
 TEST_F(FlightTest, OthersReadWhatWasWritten) {
   Call call = collective(5);
   call.members = {1, 3};
+  call.callers = {{"/p/main.py", 3, 0, 3, 9, "main", ""}};
+  call.feed = Feed{2, 5, 40, "RandomSampler"};
   own->write(call);
   ASSERT_NE(read, nullptr);
   EXPECT_EQ(read->rank(), 3);

@@ -342,6 +342,23 @@ TEST_F(JobsTest, JobsAreJudgedEachByItself) {
   EXPECT_TRUE(judge_jobs(folder.path(), {}).empty());
 }
 
+TEST_F(JobsTest, RanksThatAddUpDifferentBatchesAreNamed) {
+  const std::int64_t batches[2][4] = {{1, 2, 4, 5}, {1, 3, 4, 5}};
+  for (const int rank : {0, 1}) {
+    rank_with(0);
+    for (Number number = 1; number <= 4; ++number) {
+      Call call = collective(number);
+      call.feed = Feed{batches[rank][number - 1], 5, 10, "DistributedSampler"};
+      ranks.back()->write(call);
+    }
+  }
+  EXPECT_THAT(
+      find_drifts(folder.path()),
+      ElementsAre(HasSubstr("rank 0's all_reduce() number 2 at train.py:12 belongs to batch 2 of its DataLoader, "
+                            "rank 1's at train.py:12 to batch 3")));
+  EXPECT_TRUE(judge_jobs(folder.path(), {}).empty());
+}
+
 TEST_F(JobsTest, AnExitStatusIsSaid) {
   rank_with(2), rank_with(1);
   EXPECT_THAT(judge_jobs(folder.path(), {{1, {3, ""}}}).at(0).why, HasSubstr("had ended with exit status 3"));

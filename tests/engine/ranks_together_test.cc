@@ -94,6 +94,26 @@ TEST(Together, AnotherPassIsNoComparison) {
   EXPECT_EQ(reports[1].report.findings[0].why, "as it was");
 }
 
+TEST(Together, WhatIsLackedInALaterPassMayFollow) {
+  std::vector<RankReport> reports{rank_of(0, {}, {"w"}), rank_of(1, {}, {"w"})};
+  reports[0].passes.lacking[0].pass = reports[0].passes.modules[0].pass = 3;
+  reports[0].passes.modules[0].all = {"w"};
+  tidy(reports);
+  EXPECT_TRUE(reports[0].report.findings.empty());
+  EXPECT_THAT(reports[1].report.findings[0].why, HasSubstr("a branch that rank 0 took and rank 1 did not"));
+}
+
+TEST(Together, TheErrorThatEndedARankIsSaid) {
+  std::vector<RankReport> reports(2);
+  Finding finding = finding_of("rank-missing", {0});
+  finding.culprit.name = "rank 1";
+  reports[0].report.findings = {finding};
+  reports[1].passes.rank = 1;
+  reports[1].passes.raised = Raised{"KeyError", "'x'", "", false, {"/p/train.py", 7, 0, 7, 9, "", ""}};
+  tidy(reports);
+  EXPECT_THAT(reports[0].report.findings[0].why, HasSubstr("rank 1 ended with KeyError at train.py:7: 'x'"));
+}
+
 TEST(Together, AMissingRankIsAConsequence) {
   for (const char* reason : {"unfinished-reduction", "ready-twice", "ranks-part-ways"}) {
     std::vector<RankReport> reports(2);

@@ -100,6 +100,85 @@ TEST(RankWords, AMissingRankHasItsLastCallAsTheCause) {
   EXPECT_EQ(missing(collective(3), {0}, 1, "had ended", std::nullopt).cause.line, 12);
 }
 
+Setting setting(std::string text, std::string next = "") {
+  Setting made;
+  made.text = std::move(text), made.next_text = std::move(next);
+  return made;
+}
+
+Branch branch_at(int line, std::string condition) {
+  return {{"/home/me/train.py", line, 0, line, 9, "", ""}, std::move(condition), false};
+}
+
+/// The first call stands at line 12, the second at line 20.
+Around settings(Setting first, Setting second) {
+  return [=](const Call& call) { return call.place.line == 12 ? first : second; };
+}
+
+Call at_line_20() {
+  Call call = collective(4, "0", "barrier");
+  call.place.line = 20;
+  return call;
+}
+
+TEST(RankWords, SwappedCallsAreSaidToBe) {
+  Call other = collective(4);
+  other.place.line = 20, other.elements = 9;
+  const Finding finding =
+      mismatch(0, collective(4), 1, other, settings(setting("f(a)", "f(b)"), setting("f(b)", "f(a)")));
+  EXPECT_THAT(finding.why, HasSubstr("the two calls are swapped: rank 0 makes `f(b)` after it"));
+  EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("same order")));
+  // Other lines, and nothing known of what comes next: no word of padding.
+  EXPECT_THAT(mismatch(0, collective(4), 1, other).notes, ElementsAre(HasSubstr("same calls in the same order")));
+}
+
+TEST(RankWords, TheBranchAroundACallIsNamed) {
+  Setting inside = setting("f(a)");
+  inside.branch = branch_at(11, "if rank == 0");
+  Finding finding = mismatch(0, collective(4), 1, at_line_20(), settings(inside, setting("g()")));
+  EXPECT_THAT(finding.why, HasSubstr("; rank 0's is under the `if rank == 0` at train.py:11"));
+  EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("take it out of the `if`")));
+  Setting outside = inside;
+  outside.in_else = true;
+  finding = mismatch(0, collective(4), 1, at_line_20(), settings(inside, outside));
+  EXPECT_THAT(finding.why, HasSubstr("; they are on different sides of the `if rank == 0` at train.py:11"));
+  EXPECT_THAT(mismatch(0, collective(4), 1, at_line_20(), settings(inside, inside)).why,
+              testing::Not(HasSubstr("if rank")));
+  // Of a rank that did not come, an `if` is named where the rank decides it.
+  EXPECT_THAT(missing(collective(4), {0}, 1, "had ended", std::nullopt, settings(inside, {})).why,
+              testing::Not(HasSubstr("if rank")));
+  inside.by_rank = true;
+  EXPECT_THAT(missing(collective(4), {0}, 1, "had ended", std::nullopt, settings(inside, {})).why,
+              HasSubstr("; the call is under the `if rank == 0` at train.py:11"));
+}
+
+TEST(RankWords, TheLoopAndTheSamplerAreNamed) {
+  Setting inside = setting("f(a)");
+  inside.loop = branch_at(10, "for x in loader");
+  Call call = collective(4), last = collective(3);
+  Finding finding = missing(call, {0}, 1, "had ended", last, settings(inside, inside));
+  EXPECT_THAT(finding.why, HasSubstr("; rank 0 went further through the `for x in loader` at train.py:10 than rank 1"));
+  EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("same number of rounds")));
+  call.feed = Feed{3, 3, 3, "SequentialSampler"}, last.feed = Feed{2, 2, 2, "SequentialSampler"};
+  finding = missing(call, {0}, 1, "had ended", last, settings(inside, inside));
+  EXPECT_THAT(finding.why, HasSubstr("it is at batch 3 of 3 (3 samples, SequentialSampler), rank 1's last was batch 2 "
+                                     "of 2 (2 samples, SequentialSampler)"));
+  EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("DistributedSampler")));
+}
+
+TEST(RankWords, AFileThatWasReadTooEarly) {
+  Finding finding = missing(collective(3), {0}, 1, "had ended with exit status 1", std::nullopt);
+  Raised raised{"FileNotFoundError", "No such file: 'a.pt'", "/tmp/a.pt", false, line(9)};
+  add_raised(finding, 1, raised);
+  EXPECT_THAT(finding.why, HasSubstr("; rank 1 ended with FileNotFoundError at net.py:9: No such file: 'a.pt'"));
+  EXPECT_THAT(finding.notes, testing::IsEmpty());
+  raised.is_there = true;
+  add_raised(finding, 1, raised);
+  EXPECT_THAT(finding.why, HasSubstr("it was read before another rank had written it"));
+  EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("dist.barrier()")));
+  EXPECT_EQ(finding.cause.line, 9);
+}
+
 TEST(SeenWords, EveryKindHasItsSentences) {
   std::set<std::string> codes;
   for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) {

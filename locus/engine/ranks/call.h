@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,15 @@ using Key = std::uint64_t;
 /// A call by its number in its group; from 1.
 using Number = std::uint64_t;
 
+/// How far the program had got with its data when it made a call.
+struct Feed {
+  std::int64_t given = 0;     ///< batches so far
+  std::int64_t of = -1;       ///< of so many; -1: not known
+  std::int64_t samples = -1;  ///< of its dataset; -1: not known
+  std::string sampler;        ///< "DistributedSampler"
+  bool operator==(const Feed&) const = default;
+};
+
 struct Call {
   std::string group;  ///< of a message: its channel()
   Number number = 0;
@@ -25,7 +35,9 @@ struct Call {
   int root = -1;               ///< of a message: the rank on the other side
   std::string reduction;
   Location place;
-  std::vector<int> members;  ///< the group's ranks by their global numbers; empty: not known
+  std::vector<int> members;       ///< the group's ranks by their global numbers; empty: not known
+  std::vector<Location> callers;  ///< from where the function that made it was called, innermost first
+  std::optional<Feed> feed;       ///< the last batch that a DataLoader gave
   bool operator==(const Call&) const = default;
 
   bool is_message() const;

@@ -24,7 +24,7 @@
 namespace locus::engine::ranks {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3250'5250'434f'4c00;  // "LOC", and the version of this layout
+constexpr std::uint64_t kMagic = 0x3350'5250'434f'4c00;  // "LOC", and the version of this layout
 constexpr std::string_view kEnding = ".calls";
 constexpr int kTries = 64;  // of reading what is just being written; who was killed while writing never ends it
 
@@ -41,22 +41,35 @@ std::size_t slot_of(Key key, Number number) {
 
 [[noreturn]] void fail(const std::string& path) { throw std::system_error(errno, std::generic_category(), path); }
 
-std::string encode(const Call& call, bool with_members, bool with_place) {
-  Json place = Json::array();
-  if (with_place) {
-    const Location& at = call.place;
-    place = Json::array({at.file, at.line, at.column, at.end_line, at.end_column, at.function});
-  }
-  const Json json = Json::array({call.group, call.name, call.shape, call.dtype, call.elements, call.root,
-                                 call.reduction, place, with_members ? call.members : std::vector<int>()});
+Json encode(const Location& at) {
+  return Json::array({at.file, at.line, at.column, at.end_line, at.end_column, at.function});
+}
+
+Location decode_location(const Json& json) {
+  Location at;
+  if (json.size() != 6) return at;
+  json[0].get_to(at.file), json[1].get_to(at.line), json[2].get_to(at.column);
+  json[3].get_to(at.end_line), json[4].get_to(at.end_column), json[5].get_to(at.function);
+  return at;
+}
+
+std::string encode(const Call& call, bool with_members, bool with_callers, bool with_place) {
+  Json callers = Json::array(), feed = Json::array();
+  for (const Location& at : with_callers ? call.callers : std::vector<Location>()) callers.push_back(encode(at));
+  if (call.feed) feed = Json::array({call.feed->given, call.feed->of, call.feed->samples, call.feed->sampler});
+  const Json json =
+      Json::array({call.group, call.name, call.shape, call.dtype, call.elements, call.root, call.reduction,
+                   with_place ? encode(call.place) : Json::array(), with_members ? call.members : std::vector<int>(),
+                   std::move(callers), std::move(feed)});
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// The call as text that fits a slot: without what is only told, where it is too long for all of it.
 std::string encode(const Call& call) {
-  std::string text = encode(call, true, true);
-  if (text.size() > kTextBytes) text = encode(call, false, true);
-  if (text.size() > kTextBytes) text = encode(call, false, false);
+  std::string text = encode(call, true, true, true);
+  if (text.size() > kTextBytes) text = encode(call, true, false, true);
+  if (text.size() > kTextBytes) text = encode(call, false, false, true);
+  if (text.size() > kTextBytes) text = encode(call, false, false, false);
   return text.size() > kTextBytes ? "" : text;
 }
 
@@ -65,15 +78,17 @@ std::optional<Call> decode(const std::string& text, Number number) {
   call.number = number;
   try {
     const Json json = Json::parse(text);
-    if (!json.is_array() || json.size() != 9) return std::nullopt;
+    if (!json.is_array() || json.size() != 11) return std::nullopt;
     json[0].get_to(call.group), json[1].get_to(call.name), json[2].get_to(call.shape), json[3].get_to(call.dtype);
     json[4].get_to(call.elements), json[5].get_to(call.root), json[6].get_to(call.reduction);
-    if (const Json& place = json[7]; place.size() == 6) {
-      place[0].get_to(call.place.file), place[1].get_to(call.place.line), place[2].get_to(call.place.column);
-      place[3].get_to(call.place.end_line), place[4].get_to(call.place.end_column);
-      place[5].get_to(call.place.function);
-    }
+    call.place = decode_location(json[7]);
     json[8].get_to(call.members);
+    for (const Json& caller : json[9]) call.callers.push_back(decode_location(caller));
+    if (const Json& feed = json[10]; feed.size() == 4) {
+      call.feed.emplace();
+      feed[0].get_to(call.feed->given), feed[1].get_to(call.feed->of), feed[2].get_to(call.feed->samples);
+      feed[3].get_to(call.feed->sampler);
+    }
   } catch (const Json::exception&) {
     return std::nullopt;
   }

@@ -27,8 +27,15 @@ std::optional<Call> last_call(const Flight* flight, Key key) {
 
 }  // namespace
 
-Meeting::Meeting(std::string folder, std::string job, int rank, int world)
-    : folder_(std::move(folder)), job_(std::move(job)), rank_(rank), world_(world), pid_(::getpid()) {}
+Meeting::Meeting(std::string folder, std::string job, int rank, int world, Around around)
+    : folder_(std::move(folder)),
+      job_(std::move(job)),
+      rank_(rank),
+      world_(world),
+      pid_(::getpid()),
+      around_(std::move(around)) {
+  own();  // a rank that ends before its first call is missed, too
+}
 
 Flight& Meeting::own() {
   if (own_ == nullptr) own_ = Flight::create(flight_path(folder_, job_, pid_), pid_, rank_, world_);
@@ -49,6 +56,11 @@ const Flight* Meeting::other(int rank) {
 }
 
 std::optional<Finding> Meeting::hear(Call call, const std::vector<int>& members, int tag) {
+  const std::optional<Parting> parting = compare(std::move(call), members, tag);
+  return parting ? std::optional(tell(*parting, around_)) : std::nullopt;
+}
+
+std::optional<Parting> Meeting::compare(Call call, const std::vector<int>& members, int tag) {
   if (::getpid() != pid_) return std::nullopt;
   const std::lock_guard lock(mutex_);
   if (!call.members.empty()) members_[call.group] = call.members;
@@ -64,7 +76,8 @@ std::optional<Finding> Meeting::hear(Call call, const std::vector<int>& members,
   for (const int rank : compared) {
     const Flight* theirs = rank == rank_ ? nullptr : other(rank);
     const std::optional<Call> made = theirs == nullptr ? std::nullopt : theirs->read(call.key(), call.number);
-    if (made && may_share_group(call, *made) && !fit(call, *made)) return mismatch(rank_, call, rank, *made);
+    if (made && may_share_group(call, *made) && !fit(call, *made))
+      return Parting{Parting::Kind::kMismatch, {{rank_, call}, {rank, *made}}, -1, "", std::nullopt};
   }
   return std::nullopt;
 }
@@ -87,6 +100,12 @@ Call Meeting::as_message(Call call, int peer, int tag) {
 }
 
 std::optional<Stuck> Meeting::look(const std::vector<UnderWay>& groups, bool in_backward, double time) {
+  const auto stuck = find_stuck(groups, in_backward, time);
+  return stuck ? std::optional(Stuck{stuck->first, tell(stuck->second, around_)}) : std::nullopt;
+}
+
+std::optional<std::pair<std::string, Parting>> Meeting::find_stuck(const std::vector<UnderWay>& groups,
+                                                                   bool in_backward, double time) {
   if (::getpid() != pid_) return std::nullopt;
   const std::lock_guard lock(mutex_);
   for (const UnderWay& each : groups) {
@@ -109,9 +128,9 @@ std::optional<Stuck> Meeting::look(const std::vector<UnderWay>& groups, bool in_
   }
   const std::optional<Call> call = own().read(found->key, found->number);
   if (!call || time - pending_since_ < kPatience) return std::nullopt;
-  std::optional<Finding> finding = judge(*call, time);
-  if (!finding) return std::nullopt;
-  return Stuck{found->group, std::move(*finding)};
+  std::optional<Parting> parting = judge(*call, time);
+  if (!parting) return std::nullopt;
+  return std::pair(found->group, std::move(*parting));
 }
 
 std::optional<Meeting::Pending> Meeting::oldest(const std::vector<UnderWay>& groups, bool in_backward) const {
@@ -136,14 +155,15 @@ std::optional<Meeting::Pending> Meeting::oldest(const std::vector<UnderWay>& gro
   return best;
 }
 
-std::optional<Finding> Meeting::judge(const Call& call, double time) {
+std::optional<Parting> Meeting::judge(const Call& call, double time) {
   for (const int rank : partners(rank_, call)) {
     const Flight* theirs = other(rank);
     const std::optional<Call> made = theirs == nullptr ? std::nullopt : theirs->read(call.key(), call.number);
-    if (made && may_share_group(call, *made) && !fit(call, *made)) return mismatch(rank_, call, rank, *made);
+    if (made && may_share_group(call, *made) && !fit(call, *made))
+      return Parting{Parting::Kind::kMismatch, {{rank_, call}, {rank, *made}}, -1, "", std::nullopt};
     if (has_come(rank, call)) continue;
     if (const std::string why = why_gone(rank, time); !why.empty())
-      return missing(call, {rank_}, rank, why, last_call(theirs, call.key()));
+      return Parting{Parting::Kind::kMissing, {{rank_, call}}, rank, why, last_call(theirs, call.key())};
   }
   if (waits(rank_, time) != call) return std::nullopt;
   const auto ring = find_ring(
@@ -153,7 +173,8 @@ std::optional<Finding> Meeting::judge(const Call& call, double time) {
         std::erase_if(absent, [&](int each) { return has_come(each, held); });
         return absent;
       });
-  return ring.empty() ? std::nullopt : std::optional(deadlock(ring));
+  if (ring.empty()) return std::nullopt;
+  return Parting{Parting::Kind::kDeadlock, ring, -1, "", std::nullopt};
 }
 
 /// The other ranks that a rank's call needs; none where it is of a group that is not known here.
@@ -238,15 +259,32 @@ namespace {
 
 using Flights = std::map<int, std::unique_ptr<Flight>>;
 
+Flights flights_of(const std::string& folder, const std::string& job) {
+  Flights flights;
+  for (const std::string& path : flights_in(folder, job)) {
+    if (auto flight = Flight::open(path)) flights[flight->rank()] = std::move(flight);
+  }
+  return flights;
+}
+
 std::string fate_of(const Flight& flight, int rank, const std::map<int, Fate>& fates) {
   const bool ended = flight.status().state == Flight::State::kEnded;
   const auto known = fates.find(rank);
   return had_ended(known == fates.end() ? Fate{} : known->second, ended);
 }
 
+/// Members of a group that have made no call in it.
+void add_silent(Key key, const Flights& flights, std::map<int, Number>& numbers) {
+  const auto& [rank, number] = *numbers.begin();
+  const std::optional<Call> call = flights.at(rank)->read(key, number);
+  for (const int member : call ? call->members : std::vector<int>()) {
+    if (flights.contains(member)) numbers.try_emplace(member, 0);
+  }
+}
+
 /// Who is behind in one group.
 void judge_group(Key key, const std::map<int, Number>& numbers, const Flights& flights,
-                 const std::map<int, Fate>& fates, std::vector<Finding>& findings) {
+                 const std::map<int, Fate>& fates, const Around& around, std::vector<Finding>& findings) {
   Number lowest = numbers.begin()->second;
   for (const auto& [rank, number] : numbers) lowest = std::min(lowest, number);
   std::vector<int> ahead;
@@ -259,28 +297,69 @@ void judge_group(Key key, const std::map<int, Number>& numbers, const Flights& f
   for (const auto& [rank, number] : numbers) {
     if (number > lowest) continue;
     const Flight& behind = *flights.at(rank);
-    findings.push_back(missing(*call, ahead, rank, fate_of(behind, rank, fates), last_call(&behind, key)));
+    findings.push_back(missing(*call, ahead, rank, fate_of(behind, rank, fates), last_call(&behind, key), around));
+    if (const auto known = fates.find(rank); known != fates.end() && known->second.raised)
+      add_raised(findings.back(), rank, *known->second.raised);
   }
 }
 
 }  // namespace
 
-std::vector<Finding> judge_jobs(const std::string& folder, const std::map<int, Fate>& fates) {
+std::vector<Finding> judge_jobs(const std::string& folder, const std::map<int, Fate>& fates, const Around& around) {
   std::vector<Finding> findings;
   for (const std::string& job : jobs_in(folder)) {
-    Flights flights;
-    for (const std::string& path : flights_in(folder, job)) {
-      if (auto flight = Flight::open(path)) flights[flight->rank()] = std::move(flight);
-    }
+    const Flights flights = flights_of(folder, job);
     std::map<Key, std::map<int, Number>> groups;
     for (const auto& [rank, flight] : flights) {
       for (const auto& [key, number] : flight->last()) {
         if (!is_channel(key)) groups[key][rank] = number;
       }
     }
-    for (const auto& [key, numbers] : groups) judge_group(key, numbers, flights, fates, findings);
+    for (auto& [key, numbers] : groups) add_silent(key, flights, numbers);
+    for (const auto& [key, numbers] : groups) judge_group(key, numbers, flights, fates, around, findings);
   }
   return findings;
+}
+
+namespace {
+
+/// The first calls of two ranks with one number that belong to different batches of equally long loops, after others
+/// that belonged to the same one.
+std::optional<std::pair<Call, Call>> first_drift(const Flight& one, const Flight& other, Key key, Number last) {
+  bool together = false;
+  for (Number number = last > Flight::kSlots ? last - Flight::kSlots : 1; number <= last; ++number) {
+    const std::optional<Call> mine = one.read(key, number), theirs = other.read(key, number);
+    if (!mine || !theirs || !mine->feed || !theirs->feed || mine->feed->of != theirs->feed->of) continue;
+    if (mine->feed->given == theirs->feed->given) {
+      together = true;
+    } else if (together) {
+      return std::pair(*mine, *theirs);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> find_drifts(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const std::string& job : jobs_in(folder)) {
+    const Flights flights = flights_of(folder, job);
+    std::set<int> told;
+    for (auto first = flights.begin(), second = first; second != flights.end(); ++second) {
+      if (second == first || !told.insert(second->first).second) continue;
+      const std::map<Key, Number> mine = first->second->last(), theirs = second->second->last();
+      for (const auto& [key, number] : mine) {
+        const auto other = theirs.find(key);
+        if (is_channel(key) || other == theirs.end()) continue;
+        if (const auto drift = first_drift(*first->second, *second->second, key, std::min(number, other->second))) {
+          found.push_back(drift_words(first->first, drift->first, second->first, drift->second));
+          break;
+        }
+      }
+    }
+  }
+  return found;
 }
 
 }  // namespace locus::engine::ranks

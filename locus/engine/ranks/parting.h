@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "locus/engine/ranks/flight.h"
+#include "locus/engine/ranks/surroundings.h"
 
 namespace locus::engine::ranks {
 
@@ -31,6 +32,16 @@ struct UnderWay {
   std::vector<std::int64_t> waited_for;  ///< those that a thread of the program waits for
 };
 
+/// What was seen of calls that will never be one; words.h has the sentences.
+struct Parting {
+  enum class Kind : std::uint8_t { kMismatch, kDeadlock, kMissing };
+  Kind kind = Kind::kMismatch;
+  std::vector<std::pair<int, Call>> calls;  ///< by rank; of kMissing: the one that a rank waits in
+  int absent = -1;                          ///< the rank that will not come …
+  std::string why;                          ///< … and why
+  std::optional<Call> last;                 ///< its last call in that group
+};
+
 /// A call that will never end.
 struct Stuck {
   std::string group;  ///< that of UnderWay
@@ -40,7 +51,8 @@ struct Stuck {
 /// One rank among those that have met in a job. May be used from any thread; does nothing in a fork.
 class Meeting {
  public:
-  Meeting(std::string folder, std::string job, int rank, int world);
+  /// `around` is asked only when something is found, and while nothing is locked.
+  Meeting(std::string folder, std::string job, int rank, int world, Around around = {});
 
   /// Before a call starts: notes it, and compares it with what the others have called. `members` are the ranks of its
   /// group in the group's own order, as far as known; `tag` is a message's, whose `root` is a place among them.
@@ -63,12 +75,15 @@ class Meeting {
   };
   using Path = std::vector<std::pair<int, Call>>;
 
+  std::optional<Parting> compare(Call call, const std::vector<int>& members, int tag);
+  std::optional<std::pair<std::string, Parting>> find_stuck(const std::vector<UnderWay>& groups, bool in_backward,
+                                                            double time);
   Flight& own();
   const Flight* other(int rank);
   const Flight* flight(int rank) { return rank == rank_ ? &own() : other(rank); }
   Call as_message(Call call, int peer, int tag);
   std::optional<Pending> oldest(const std::vector<UnderWay>& groups, bool in_backward) const;
-  std::optional<Finding> judge(const Call& call, double time);
+  std::optional<Parting> judge(const Call& call, double time);
   std::vector<int> partners(int rank, const Call& call) const;
   bool has_come(int rank, const Call& call);
   std::optional<Call> waits(int rank, double time);
@@ -77,6 +92,7 @@ class Meeting {
   const std::string folder_, job_;
   const int rank_, world_;
   const pid_t pid_;
+  const Around around_;
   std::mutex mutex_;
   std::unique_ptr<Flight> own_;
   std::map<int, std::unique_ptr<Flight>> others_;
@@ -102,9 +118,14 @@ std::vector<std::pair<int, Call>> find_ring(int start, const HeldUp& held_up, co
 struct Fate {
   int status = 0;
   std::string signal;
+  std::optional<Raised> raised = std::nullopt;
 };
 
 /// After the end of all: each rank that had ended when others still called collectives is a finding.
-std::vector<Finding> judge_jobs(const std::string& folder, const std::map<int, Fate>& fates);
+std::vector<Finding> judge_jobs(const std::string& folder, const std::map<int, Fate>& fates, const Around& around = {});
+
+/// After the end of all: ranks whose calls with one number belong to different batches, since each has left out another
+/// one. That is no mistake by itself; a sentence for each such rank.
+std::vector<std::string> find_drifts(const std::string& folder);
 
 }  // namespace locus::engine::ranks

@@ -57,6 +57,13 @@ Told cpu_module(const Facts& facts) {
 Told shared_device(const Facts& facts) {
   std::string who;
   for (const int rank : facts.ranks) who += (who.empty() ? "" : ", ") + std::to_string(rank);
+  if (facts.used) {
+    const std::string name = facts.operands.empty() ? "" : facts.operands.front().name;
+    return {fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device),
+            fmt::format("{} was put on {} at {}, on every rank, although each chooses a device of its own at {}",
+                        name.empty() ? "the tensor" : "`" + name + "`", facts.device, at(facts.made), at(*facts.used)),
+            {"\"cuda\" is the rank's own device there; a number that is written down is the same on every rank"}};
+  }
   return {fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device),
           fmt::format("\"cuda\" is {} in every process until torch.cuda.set_device() chooses another; {} is not used "
                       "for it",
@@ -117,7 +124,7 @@ Told device_ids(const Facts& facts) {
           fmt::format("inputs would be moved to {}; the parameters, {} among them, are on {}", facts.expected,
                       listed(facts.names), facts.device),
           {fmt::format("move the module to {} before wrapping, or give device_ids=[{}]", facts.expected,
-                       number_of(facts.device))}};
+                       facts.output.empty() ? number_of(facts.device) : facts.output)}};
 }
 
 Told moved_after_wrapping(const Facts& facts) {
@@ -129,11 +136,26 @@ Told moved_after_wrapping(const Facts& facts) {
 }
 
 Told optimizer_before(const Facts& facts) {
-  return {facts.wrapper + " stepped, but none of its parameters has a gradient",
-          fmt::format("none of its parameters is one of {}'s, whose gradients no optimizer uses: it was made before "
-                      "the model was copied, wrapped or sharded, and nothing is trained",
-                      facts.subject),
-          {"make the optimizer after the model is moved, wrapped or sharded"}};
+  const auto old = static_cast<std::int64_t>(facts.names.size());
+  const Pronouns words(facts.names.size());
+  const std::string made = at(facts.cause.value_or(Location()));
+  const std::string came = facts.made.line > 0 ? fmt::format(", from {},", at(facts.made)) : "";
+  const std::vector<std::string> notes{
+      "make the optimizer after the model is sharded, filled, copied or changed; or make it again there"};
+  if (old == 0)
+    return {facts.wrapper + " stepped, but none of its parameters has a gradient",
+            fmt::format("the optimizer was made at {}, and what it holds is not what is trained: `{}` of {}{} has a "
+                        "gradient that no optimizer uses",
+                        made, facts.output, facts.subject, came),
+            notes};
+  const std::string held = old == facts.count ? "none of its parameters is the model's any more"
+                                              : fmt::format("{} of its {} parameters {} no longer the model's", old,
+                                                            facts.count, old == 1 ? "is" : "are");
+  return {fmt::format("{} stepped, but {}", facts.wrapper, held),
+          fmt::format("{} of {} {} replaced after the optimizer was made at {}; the new `{}`{} has a gradient that no "
+                      "optimizer uses, and is not trained",
+                      listed(facts.names), facts.subject, words.was(), made, facts.output, came),
+          notes};
 }
 
 std::string unfinished_message(const Facts& facts) {
@@ -215,6 +237,42 @@ Told ready_twice(const Facts& facts) {
   return told;
 }
 
+/// A DTensor and a plain tensor in one call. `devices` says of each DTensor how it is placed.
+Told mixed_tensors(const Facts& facts) {
+  const bool one = facts.names.size() == 1;
+  return {
+      facts.op + "() got a DTensor and a plain tensor",
+      fmt::format("{}; {}",
+                  facts.names.empty() ? "one of its tensors is plain"
+                                      : listed(facts.names) + (one ? " is a plain tensor" : " are plain tensors"),
+                  facts.devices.empty() ? "another is a DTensor" : fmt::format("{}", fmt::join(facts.devices, ", "))),
+      {"make the plain tensor a DTensor of the same mesh: distribute_tensor(t, mesh, [Replicate()]); or compute with "
+       "the other's to_local() or full_tensor()"}};
+}
+
+Told other_sharding(const Facts& facts) {
+  return {
+      fmt::format("load_state_dict() of {} got a state dict of another sharding", facts.subject),
+      fmt::format("{} {} sharded in the model (DTensor) and plain in the state dict, or the other way round",
+                  listed(facts.names), facts.names.size() == 1 ? "is" : "are"),
+      {"load it before the model is sharded; or use set_model_state_dict() of torch.distributed.checkpoint.state_dict "
+       "with StateDictOptions(full_state_dict=True)"}};
+}
+
+Told mesh_size(const Facts& facts) {
+  return {fmt::format("a mesh of {} ranks was made in a job of {}", facts.count, facts.expected),
+          fmt::format("the sizes of the mesh's dimensions multiply to {}, and there are {} ranks (WORLD_SIZE)",
+                      facts.count, facts.expected),
+          {"make one dimension what is left of dist.get_world_size() when it is divided by the others"}};
+}
+
+Told parent_first(const Facts& facts) {
+  return {fmt::format("fully_shard() of {} came after that of a module around it", facts.subject),
+          fmt::format("{} {} sharded with the module around it, and can't be sharded a second time",
+                      listed(facts.names), facts.names.size() == 1 ? "was" : "were"),
+          {"shard the inner modules first, then those around them, and the whole model last"}};
+}
+
 Told sentences(const Facts& facts) {
   switch (facts.seen) {
     case Seen::kCpuTensor:
@@ -251,6 +309,14 @@ Told sentences(const Facts& facts) {
       return pinned(facts);
     case Seen::kSavedElsewhere:
       return saved_elsewhere(facts);
+    case Seen::kMixedTensors:
+      return mixed_tensors(facts);
+    case Seen::kOtherSharding:
+      return other_sharding(facts);
+    case Seen::kMeshSize:
+      return mesh_size(facts);
+    case Seen::kParentFirst:
+      return parent_first(facts);
   }
   return {};
 }

@@ -32,7 +32,11 @@ namespace locus::engine::ranks {
   each(kTwiceByCheckpoint, "twice-by-checkpoint", "ready-twice")            \
   each(kTwice, "twice", "ready-twice")                                      \
   each(kPinned, "pinned", "other")                                          \
-  each(kSavedElsewhere, "saved-elsewhere", "checkpoint")
+  each(kSavedElsewhere, "saved-elsewhere", "checkpoint")                    \
+  each(kMixedTensors, "mixed-tensors", "other")                             \
+  each(kOtherSharding, "other-sharding", "other")                           \
+  each(kMeshSize, "mesh-size", "other")                                     \
+  each(kParentFirst, "parent-first", "other")
 // clang-format on
 
 enum class Seen : std::uint8_t {
@@ -64,12 +68,12 @@ struct Facts {
   std::string device;                ///< where it is
   std::vector<std::string> devices;  ///< where its parts are
   std::string expected;              ///< where it should be
-  std::string output;                ///< "output[1]": the part of what forward() returned
+  std::string output;                ///< "output[1]": the part of what forward() returned; a name to write instead
   std::vector<std::string> names;    ///< of parameters and buffers
   std::int64_t count = 0;            ///< of all of them, or of tensors; of devices that are there
   Location made;                     ///< where the wrapper was made; the line that is to blame beside the use
   std::optional<Branch> branch;
-  std::optional<Location> used;  ///< where forward() names the part all the same
+  std::optional<Location> used;  ///< where forward() names the part all the same; where a rank chooses its device
 };
 
 std::string_view reason_of(Seen seen);

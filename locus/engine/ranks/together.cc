@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,17 @@ namespace locus::engine::ranks {
 using fields::Fields;
 
 void from_json(const Json& json, Passes::Module& module) {
-  Fields(json, "a module's pass")("pass", module.pass)("ready", module.ready);
+  Fields(json, "a module's pass")("pass", module.pass)("ready", module.ready)("all", module.all);
+  if (const auto partial = json.find("partial"); partial != json.end() && partial->is_object()) {
+    for (const auto& [number, names] : partial->items()) fields::decode(names, module.partial[number]);
+  }
+}
+
+std::set<std::string> Passes::Module::ready_in(int number) const {
+  if (number > pass) return {};
+  const auto part = partial.find(std::to_string(number));
+  const std::vector<std::string>& names = part != partial.end() ? part->second : number == pass ? ready : all;
+  return {names.begin(), names.end()};
 }
 
 void from_json(const Json& json, Lacking& lacking) {
@@ -27,7 +38,8 @@ void from_json(const Json& json, Lacking& lacking) {
 }
 
 void from_json(const Json& json, Passes& passes) {
-  Fields(json, "a rank's passes")("rank", passes.rank)("modules", passes.modules)("lacking", passes.lacking);
+  Fields(json, "a rank's passes")("rank", passes.rank)("modules", passes.modules)("lacking", passes.lacking)(
+      "raised", passes.raised);
 }
 
 Passes parse_passes(std::string_view text) {
@@ -84,11 +96,11 @@ std::vector<int> with_gradient(const std::vector<RankReport>& reports, const Lac
     if (!each.has_passes || entry.module < 0 || static_cast<std::size_t>(entry.module) >= each.passes.modules.size())
       continue;
     const Passes::Module& module = each.passes.modules[static_cast<std::size_t>(entry.module)];
-    const std::set<std::string> ready(module.ready.begin(), module.ready.end());
+    const std::set<std::string> ready = module.ready_in(entry.pass);
     const bool has_all = std::all_of(lacks.begin(), lacks.end(), [&](const auto& lack) {
       return std::all_of(lack.first.begin(), lack.first.end(), [&](const auto& name) { return ready.contains(name); });
     });
-    if (module.pass == entry.pass && has_all) found.insert(each.passes.rank);
+    if (has_all) found.insert(each.passes.rank);
   }
   return {found.begin(), found.end()};
 }
@@ -116,8 +128,14 @@ std::string ways(const Lacking& entry, const ByLack& lacks, const std::vector<in
                      rank_list(ranks));
 }
 
-/// One finding for all ranks that lack something at one place, with what each of them lacks. The others' are marked.
-void make_one(const std::vector<Found>& found, const std::vector<RankReport>& reports, Dropped& dropped) {
+/// One finding for all ranks that lack something at one place, with what each of them lacks in the first pass where one
+/// does: what comes later may follow from that. The others' are marked.
+void make_one(const std::vector<Found>& all, const std::vector<RankReport>& reports, Dropped& dropped) {
+  const auto earlier = [](const Found& a, const Found& b) { return a.lacking->pass < b.lacking->pass; };
+  const int pass = std::min_element(all.begin(), all.end(), earlier)->lacking->pass;
+  std::vector<Found> found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const Found& each) { return each.lacking->pass == pass; });
   const ByLack lacks = by_what_is_lacking(found);
   if (lacks.empty()) return;
   const Lacking& entry = *found.front().lacking;
@@ -130,7 +148,7 @@ void make_one(const std::vector<Found>& found, const std::vector<RankReport>& re
                                          [&](const Found& a, const Found& b) { return lowest(a) < lowest(b); });
   std::string words = ways(*first.lacking, lacks, took);
   if (words.empty()) return;
-  for (const Found& each : found) {
+  for (const Found& each : all) {
     if (&each.finding() != &first.finding()) dropped.emplace(each.report, each.index);
   }
   Finding& finding = first.finding();
@@ -145,14 +163,14 @@ void make_one(const std::vector<Found>& found, const std::vector<RankReport>& re
 
 /// Where a parameter got its gradient on some ranks and not on others, in the same pass: says so.
 void complete(std::vector<RankReport>& reports) {
-  std::vector<std::pair<std::tuple<std::string, int, int, int>, std::vector<Found>>> places;
+  std::vector<std::pair<std::tuple<std::string, int, int>, std::vector<Found>>> places;
   for (RankReport& each : reports) {
     for (std::size_t index = 0; index < each.report.findings.size(); ++index) {
       const Finding& finding = each.report.findings[index];
       if (finding.reason != kUnfinished) continue;
       for (const Lacking& entry : each.passes.lacking) {
         if (entry.culprit != finding.culprit.name || !entry.is_unused) continue;
-        const std::tuple place{finding.cause.file, finding.cause.line, entry.module, entry.pass};
+        const std::tuple place{finding.cause.file, finding.cause.line, entry.module};
         auto group = std::find_if(places.begin(), places.end(), [&](auto& known) { return known.first == place; });
         if (group == places.end()) group = places.insert(places.end(), {place, {}});
         group->second.push_back({&each.report, index, &entry});
@@ -187,10 +205,25 @@ void drop_consequences(std::vector<RankReport>& reports) {
   }
 }
 
+/// A rank that did not come had ended with an error: that is why.
+void say_why_ranks_ended(std::vector<RankReport>& reports) {
+  for (const RankReport& ended : reports) {
+    if (!ended.passes.raised) continue;
+    const std::string name = fmt::format("rank {}", ended.passes.rank);
+    for (RankReport& each : reports) {
+      for (Finding& finding : each.report.findings) {
+        if (finding.reason == kMissing && finding.culprit.name == name)
+          add_raised(finding, ended.passes.rank, *ended.passes.raised);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void tidy(std::vector<RankReport>& reports) {
   complete(reports);
+  say_why_ranks_ended(reports);
   drop_consequences(reports);
 }
 

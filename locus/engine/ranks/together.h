@@ -2,12 +2,15 @@
 // gradient is missing because ranks went different ways.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "locus/engine/ranks/seen.h"
+#include "locus/engine/ranks/surroundings.h"
 #include "locus/engine/report.h"
 
 namespace locus::engine::ranks {
@@ -23,15 +26,20 @@ struct Lacking {
   std::vector<Fix> fixes;
 };
 
-/// What a rank leaves for the others: which parameters had their gradient in its last pass, and what it lacked.
+/// What a rank leaves for the others: which parameters had their gradient in its passes, and what it lacked.
 struct Passes {
   struct Module {
     int pass = 0;
-    std::vector<std::string> ready;
+    std::vector<std::string> ready;                                ///< in the last pass
+    std::vector<std::string> all = {};                             ///< in every earlier pass …
+    std::map<std::string, std::vector<std::string>> partial = {};  ///< … but in these, by their numbers
+    /// What had its gradient in a pass.
+    std::set<std::string> ready_in(int number) const;
   };
   int rank = 0;
   std::vector<Module> modules;
   std::vector<Lacking> lacking;
+  std::optional<Raised> raised;  ///< the error that ended it, which nobody caught
 };
 
 void from_json(const Json& json, Passes& passes);

@@ -59,17 +59,19 @@ Finding finding_of(std::string_view reason, std::string message, std::string why
 }
 
 Finding parted(std::string message, const std::vector<std::pair<int, Call>>& made, const std::string& difference,
-               std::string_view advice) {
+               std::string_view advice, const Around& around) {
   std::vector<std::string> parts;
   for (const auto& [rank, call] : made) {
     if (parts.size() == kMaxParts) break;
     parts.push_back(fmt::format("rank {}: {} at {}", rank, words(call), at(call.place)));
   }
   const Call &first = made[0].second, &second = made[1].second;
-  Finding finding =
-      finding_of("ranks-part-ways", std::move(message), fmt::format("{}: {}", fmt::join(parts, "; "), difference),
-                 first.place, second.place, first.name);
-  finding.notes.emplace_back(advice);
+  const Parted more =
+      first.is_message() || second.is_message() ? Parted() : part(made[0].first, first, made[1].first, second, around);
+  Finding finding = finding_of("ranks-part-ways", std::move(message),
+                               fmt::format("{}: {}{}", fmt::join(parts, "; "), difference, more.words), first.place,
+                               second.place, first.name);
+  finding.notes.emplace_back(more.advice.empty() ? advice : more.advice);
   for (const auto& [rank, call] : made) finding.ranks.push_back(rank);
   std::sort(finding.ranks.begin(), finding.ranks.end());
   return finding;
@@ -106,7 +108,16 @@ std::string had_ended(const Fate& fate, bool ended) {
   return ended ? "had ended" : "ended without coming to its end";
 }
 
-Finding mismatch(int mine, const Call& call, int rank, const Call& theirs) {
+std::string drift_words(int one, const Call& first, int other, const Call& second) {
+  return fmt::format(
+      "rank {}'s {} number {} at {} belongs to batch {} of its DataLoader, rank {}'s at {} to batch {}: from there on "
+      "the "
+      "ranks add up different rounds of their loops, which is legal, if it is meant",
+      one, first.name + "()", first.number, at(first.place), first.feed->given, other, at(second.place),
+      second.feed->given);
+}
+
+Finding mismatch(int mine, const Call& call, int rank, const Call& theirs, const Around& around) {
   std::vector<std::pair<int, Call>> made{{mine, call}, {rank, theirs}};
   if (rank < mine) std::swap(made[0], made[1]);
   const auto& [low, first] = made[0];
@@ -116,17 +127,19 @@ Finding mismatch(int mine, const Call& call, int rank, const Call& theirs) {
     return parted(fmt::format("what rank {} sends does not fit what rank {} receives, as message {} between them",
                               low_sends ? low : high, low_sends ? high : low, call.number),
                   made, difference(first, second),
-                  "give the tensor that receives the shape and the type of the one that is sent");
+                  "give the tensor that receives the shape and the type of the one that is sent", around);
   }
-  const bool same = family(call) == family(theirs) && call.root == theirs.root && call.reduction == theirs.reduction;
+  const bool same = family(call) == family(theirs) && call.root == theirs.root && call.reduction == theirs.reduction &&
+                    call.place.line == theirs.place.line;
   return parted(
       fmt::format("ranks {} and {} called collectives that do not fit, as number {} of their group", low, high,
                   call.number),
       made, difference(first, second),
-      same ? "give every rank the same shape and type, by padding or by exchanging the sizes first" : kSameOrder);
+      same ? "give every rank the same shape and type, by padding or by exchanging the sizes first" : kSameOrder,
+      around);
 }
 
-Finding deadlock(std::vector<std::pair<int, Call>> ring) {
+Finding deadlock(std::vector<std::pair<int, Call>> ring, const Around& around) {
   std::rotate(ring.begin(),
               std::min_element(ring.begin(), ring.end(), [](auto& a, auto& b) { return a.first < b.first; }),
               ring.end());
@@ -143,7 +156,8 @@ Finding deadlock(std::vector<std::pair<int, Call>> ring) {
     return parted(fmt::format("{} wait for each other, each for a message that {} has not come to", who,
                               ring.size() == 2 ? "the other" : "the next"),
                   ring, all_receive ? "each receives before it sends" : "each waits for the other side first",
-                  "let one side send first while the other receives, or make both calls with batch_isend_irecv()");
+                  "let one side send first while the other receives, or make both calls with batch_isend_irecv()",
+                  around);
   }
   if (ring.size() == 2 && messages == 0) {
     const Call &first = ring[0].second, &second = ring[1].second;
@@ -151,28 +165,43 @@ Finding deadlock(std::vector<std::pair<int, Call>> ring) {
                   first.group == second.group
                       ? fmt::format("numbers {} and {} of one group", first.number, second.number)
                       : fmt::format("number {} of one group and number {} of another", first.number, second.number),
-                  kSameOrder);
+                  kSameOrder, around);
   }
   return parted(who + " wait for each other, each in a call that another has not made", ring,
-                "no two of these calls belong together", kSameOrder);
+                "no two of these calls belong together", kSameOrder, ring.size() == 2 ? around : Around());
 }
 
 Finding missing(const Call& call, std::vector<int> waiting, int rank, const std::string& why,
-                const std::optional<Call>& last) {
+                const std::optional<Call>& last, const Around& around) {
   std::sort(waiting.begin(), waiting.end());
   const bool several = waiting.size() > 1;
   std::string came;
   if (last) came = fmt::format("; its last call was number {}, {} at {}", last->number, words(*last), at(last->place));
+  const Parted more = call.is_message() ? Parted() : left_behind(call, waiting.front(), rank, last, around);
   Finding finding =
       finding_of("rank-missing",
                  fmt::format("rank {} did not come to {} {}, {}", rank, call.is_message() ? "message" : "collective",
                              call.number, words(call)),
-                 fmt::format("rank{} {} wait{} at {}; rank {} {}{}", several ? "s" : "", fmt::join(waiting, ", "),
-                             several ? "" : "s", at(call.place), rank, why, came),
+                 fmt::format("rank{} {} wait{} at {}; rank {} {}{}{}", several ? "s" : "", fmt::join(waiting, ", "),
+                             several ? "" : "s", at(call.place), rank, why, came, more.words),
                  call.place, last ? last->place : Location(), call.name);
   finding.culprit.name = fmt::format("rank {}", rank), finding.culprit.kind = Kind::kVariable;
   finding.ranks = std::move(waiting);
+  if (!more.advice.empty()) finding.notes.push_back(more.advice);
   return finding;
+}
+
+Finding tell(const Parting& parting, const Around& around) {
+  const auto& [rank, call] = parting.calls.front();
+  switch (parting.kind) {
+    case Parting::Kind::kMismatch:
+      return mismatch(rank, call, parting.calls.back().first, parting.calls.back().second, around);
+    case Parting::Kind::kDeadlock:
+      return deadlock(parting.calls, around);
+    case Parting::Kind::kMissing:
+      break;
+  }
+  return missing(call, {rank}, parting.absent, parting.why, parting.last, around);
 }
 
 }  // namespace locus::engine::ranks

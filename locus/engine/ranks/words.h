@@ -8,6 +8,7 @@
 
 #include "locus/engine/ranks/call.h"
 #include "locus/engine/ranks/parting.h"
+#include "locus/engine/ranks/surroundings.h"
 
 namespace locus::engine::ranks {
 
@@ -26,12 +27,17 @@ std::string is_stopped(pid_t pid);
 /// "was killed by SIGKILL"; `ended`: the process said that it was at its end.
 std::string had_ended(const Fate& fate, bool ended);
 
+/// Two calls that are one, and belong to different batches.
+std::string drift_words(int one, const Call& first, int other, const Call& second);
+
 /// Two calls with the same number do not fit: the same finding on both ranks, so that it is one.
-Finding mismatch(int mine, const Call& call, int rank, const Call& theirs);
+Finding mismatch(int mine, const Call& call, int rank, const Call& theirs, const Around& around = {});
 /// Ranks wait for each other, each for the next and the last for the first.
-Finding deadlock(std::vector<std::pair<int, Call>> ring);
+Finding deadlock(std::vector<std::pair<int, Call>> ring, const Around& around = {});
 /// A rank did not come to a call; `last` is the last that it made in that group.
 Finding missing(const Call& call, std::vector<int> waiting, int rank, const std::string& why,
-                const std::optional<Call>& last);
+                const std::optional<Call>& last, const Around& around = {});
+/// The finding of what was seen of calls that will never be one.
+Finding tell(const Parting& parting, const Around& around);
 
 }  // namespace locus::engine::ranks

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import itertools
 from typing import TYPE_CHECKING
 
 from torch import nn
 
+from locus.blame.branches import Branch
 from locus.program import places, source
 from locus.program.shapes import Location
 
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from locus.program.shapes import Edit
 
 _WAYS_OUT = (ast.Return, ast.Continue, ast.Break)
-
-
-@dataclasses.dataclass
-class Branch:
-    """The `if` on which every use of a part in forward() depends."""
-
-    at: Location
-    condition: str
-    leaves: bool
-    """It stands before the use, with a way out; else it stands around it."""
 
 
 def _owner(module: nn.Module, name: str) -> tuple[nn.Module, str]:

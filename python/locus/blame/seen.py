@@ -8,7 +8,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Literal
 
-from locus.blame.module_sources import Branch
+from locus.blame.branches import Branch
 from locus.program.shapes import Location
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ Seen = Literal[
     "cpu-tensor", "cpu-module", "shared-device", "shared-checkpoint", "scattered-module", "several-devices",
     "device-ids", "moved-after-wrapping", "optimizer-before", "frozen", "lost", "unused", "second-backward",
     "twice-by-backward", "twice-by-checkpoint", "twice", "pinned", "saved-elsewhere",
+    "mixed-tensors", "other-sharding", "mesh-size", "parent-first",
 ]  # fmt: skip
 
 

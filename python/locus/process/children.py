@@ -23,7 +23,7 @@ from locus import faults, scratch
 from locus.process import progress, tracing
 from locus.process.companion import Companion
 from locus.process.session import Session
-from locus.ranks import checking, membership
+from locus.ranks import checking, ended_by, membership
 from locus.watch import reporter, uncaught
 
 if TYPE_CHECKING:
@@ -270,7 +270,8 @@ def join(session: Session, report: bridge.Report, path: str) -> None:
 
 def take_in(session: Session, path: str) -> None:
     """Takes the reports of all children into this process's own."""
-    for problem in session.bridge.take_in_processes(files(path, ".json"), files(path, ".passes")):
+    left = {name: ended_by.looked_again(text) for name, text in files(path, ".passes").items()}
+    for problem in session.bridge.take_in_processes(files(path, ".json"), left):
         faults.note("the report of a process", ValueError(problem))
     for text in _of_killed(path):
         session.bridge.take_in(text)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
@@ -30,6 +31,7 @@ _made: identity.ByIdentity[torch.nn.Module, tuple[tuple[types.CodeType, int], ..
 _patterns: identity.ByIdentity[object, tuple[torch.device, ...]] = identity.ByIdentity()
 _MAX_CALLERS = 6
 _batches_vary = False
+_last_loader: Callable[[], object] | None = None
 _count = 0
 
 is_noting = False
@@ -69,13 +71,34 @@ def note_optimizer(optimizer: torch.optim.Optimizer) -> None:
 
 def note_batch(loader: object, pattern: tuple[torch.device, ...]) -> None:
     """Remembers on which devices the tensors of a loader's batch are."""
-    global _batches_vary
+    global _batches_vary, _last_loader
+    with contextlib.suppress(TypeError):
+        _last_loader = weakref.ref(loader)
     with contextlib.suppress(TypeError):
         first = _patterns.get(loader)
         if first is None:
             _patterns[loader] = first = pattern
         same_size = len(first) == len(pattern)
         _batches_vary = _batches_vary or (first != pattern if same_size else set(first) != set(pattern))
+
+
+def feed() -> tuple[int, int, int, str] | None:
+    """(batches so far, of so many, samples, sampler) of the DataLoader that gave the last batch, while it is used; -1
+    for what is not known."""
+    loader = _last_loader() if _last_loader is not None else None
+    if loader is None:
+        return None
+    batches = getattr(loader, "_index_sampler", None)
+    sampler = type(getattr(batches, "sampler", batches)).__name__
+    given = getattr(loader, "_num_yielded", 0)
+    return given, _length(batches), _length(getattr(loader, "_dataset", None)), sampler
+
+
+def _length(thing: object) -> int:
+    try:
+        return len(thing)  # type: ignore[arg-type]
+    except Exception:  # the program's own class
+        return -1
 
 
 def batches_vary() -> bool:
@@ -88,9 +111,9 @@ def all_moves() -> list[tuple[int, str, Place]]:
     return list(_moves.values())
 
 
-def moved_modules() -> list[torch.nn.Module]:
-    """The modules that were moved, and live."""
-    return list(_moves.keys())
+def made_modules() -> list[torch.nn.Module]:
+    """The modules that were made, copied or loaded, and live; those that are whole, and PyTorch's own kind."""
+    return [module for module in _made if isinstance(module.__dict__.get("_parameters"), dict)]
 
 
 def is_optimized(parameters: Sequence[torch.Tensor]) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 
+from locus import scratch
+from locus.blame import surroundings
 from locus.program import source
 from locus.program.end import End
-from locus.ranks import membership
+from locus.ranks import ended_by, membership
 from locus.watch.session import Session
 
 _session: Session | None = None
@@ -18,13 +21,26 @@ def leave_word(path: str) -> None:
     if membership.world() > 1 and number is not None and _session is not None:
         from locus.ranks import reduction
 
-        reduction.leave_word(path, number)
+        word = {**reduction.last_word(), **ended_by.last_word()}
+        if word:
+            scratch.write(path, json.dumps({"rank": number, **word}))
 
 
 def judge(session: Session, folder: str, codes: dict[int, int] | None = None) -> None:
     """What only somebody who has seen all ranks can say; after their reports were taken in."""
-    fates = {rank: (code, End.by_signal(-code).by if code < 0 else "") for rank, code in (codes or {}).items()}
-    session.safely("judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text)
+    errors = session.safely("the errors of ranks", ended_by.read, folder) or {}
+    fates = {
+        rank: (code, End.by_signal(-code).by if code < 0 else "", errors.get(rank, ""))
+        for rank, code in (codes or {}).items()
+    }
+    session.safely(
+        "judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text, surroundings.around
+    )
+
+
+def drifts(session: Session, folder: str) -> list[str]:
+    """What is worth knowing, and no mistake: ranks that add up different rounds of their loops."""
+    return session.safely("comparing the loops of ranks", session.bridge.find_drifts, folder) or []
 
 
 def joined(session: Session, folder: str) -> bool:
@@ -40,9 +56,11 @@ def install(session: Session) -> None:
     is_first, _session = _session is None, session
     if not is_first:
         return
-    from locus.ranks import devices
+    ended_by.install()
+    from locus.ranks import devices, optimizers
 
     devices.install_replicas(session)
+    optimizers.install(session)
     if not torch.distributed.is_available():
         return
     from torch.distributed import distributed_c10d as c10d

@@ -12,7 +12,8 @@ import types
 from typing import TYPE_CHECKING, Protocol
 
 from locus import scratch
-from locus.program import places, source
+from locus.blame import surroundings
+from locus.program import moments, places, source
 from locus.ranks import devices
 from locus.watch import reporter
 from locus.watch.session import Session
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from locus.program.shapes import Location
 
 _MAX_PLACES = 4096
+_MAX_CALLERS = 4  # of the program's own functions on the way to a call, that function itself among them
 
 
 class Group(Protocol):
@@ -38,7 +40,7 @@ class Listener:
 
     def __init__(self, session: Session, folder: str, job: str, rank: int, world: int):
         self.session, self.pid = session, os.getpid()
-        self.meeting = session.bridge.Meeting(folder, job, rank, world)
+        self.meeting = session.bridge.Meeting(folder, job, rank, world, surroundings.around)
         self.members: dict[str, list[int]] = {}
         self.groups: dict[str, Group] = {}  # those with calls under way, by name
         self.places: dict[tuple[types.CodeType, int], Location] = {}  # by code and instruction
@@ -65,7 +67,7 @@ class Listener:
         self.groups[call.group] = group
         known = self._members(call.group)
         everyone = known or list(range(call.size))  # its group is still being made
-        error = self.meeting.hear(call, everyone, bool(known), self._place(), source.line_text)
+        error = self.meeting.hear(call, everyone, bool(known), self._places(), moments.feed(), source.line_text)
         if error is not None:
             reporter.note_change()
         elif self.thread is None:
@@ -90,11 +92,17 @@ class Listener:
             self.members[group] = found[0]
         return self.members[group]
 
-    def _place(self) -> Location:
-        """The program's line that made the call; in a backward pass, the one that called backward()."""
+    def _places(self) -> list[Location]:
+        """The program's line that made the call, then those that called the function around it; in a backward pass,
+        from the one that called backward()."""
         frame = _user_frame(sys._getframe(1)) or _user_frame(_main_frame())  # a thread of autograd's has no line
-        if frame is None:
-            return places.unknown_location()
+        found: list[Location] = []
+        while frame is not None and len(found) < _MAX_CALLERS:
+            found.append(self._place(frame))
+            frame = _user_frame(frame.f_back)
+        return found or [places.unknown_location()]
+
+    def _place(self, frame: types.FrameType) -> Location:
         key = (frame.f_code, frame.f_lasti)
         if key not in self.places:
             if len(self.places) >= _MAX_PLACES:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
@@ -15,9 +14,8 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from locus import scratch
 from locus.blame import findings, module_sources
-from locus.blame.module_sources import Branch
+from locus.blame.branches import Branch
 from locus.blame.seen import Facts
 from locus.program import identity
 from locus.program.shapes import Location
@@ -32,10 +30,13 @@ _TWICE = "Expected to mark a variable ready only once"
 _POSITIONAL = ("device_ids", "output_device", "dim", "broadcast_buffers", "init_sync", "process_group", "bucket_cap_mb")
 _INDEX = re.compile(r"Parameter at index (\d+)")
 
+_MAX_PARTIAL = 1024
+
 Why = Literal["frozen", "lost", "unused"]
 
 _states: identity.ByIdentity[DistributedDataParallel, _State] = identity.ByIdentity()
 _depth = 0
+_backward: Callable[..., None] = torch.autograd.backward
 
 
 @dataclasses.dataclass
@@ -72,6 +73,7 @@ class _State:
         self.backwards = 0
         self.fresh = False  # the backward pass under way has brought a gradient
         self.passes = 0  # forward passes so far
+        self.partial: dict[int, list[str]] = {}  # the passes in which not all gradients came: those that did
         self.lacking: list[_Lacking] = []  # what the findings are about, for whoever sees all ranks
         self.reported: set[object] = set()
         ignored: set[str] = getattr(wrapped, "parameters_to_ignore", set())
@@ -81,6 +83,9 @@ class _State:
                 self.parameters.append(parameter)
                 parameter.register_post_accumulate_grad_hook(functools.partial(_note_ready, self, len(self.names) - 1))
         self.count = len(self.names)
+
+    def ready_names(self) -> list[str]:
+        return [self.names[number] for number in sorted(self.ready)]
 
 
 def _note_ready(state: _State, number: int, parameter: torch.Tensor) -> None:
@@ -93,7 +98,8 @@ def install(session: Session) -> None:
     wrapper = DistributedDataParallel
     wrap: Callable[..., None] = wrapper.__init__
     forward: Callable[..., object] = wrapper.forward
-    backward: Callable[..., None] = torch.autograd.backward
+    global _backward
+    backward = _backward = torch.autograd.backward
 
     @functools.wraps(wrap)
     def noted_wrap(self: DistributedDataParallel, module: torch.nn.Module, *args: object, **kwargs: object) -> None:
@@ -192,10 +198,12 @@ def _end(session: Session) -> None:
         # What an output that was returned leads to may still get its gradient from another backward pass.
         certain = [number for number in missing if _why(state, number)[0] != "lost"]
         if certain:
-            state.armed = False  # one word an iteration; PyTorch's own error comes with the next forward
-            _report_missing(session, wrapped, state, missing, use)
+            _report_missing(session, wrapped, state, certain, use)
+            _finish(state, certain)
+        if len(certain) < len(missing):
+            state.deferred = ([number for number in missing if number not in certain], use)
         else:
-            state.deferred = (missing, use)
+            state.armed = False
 
 
 def _settle(session: Session) -> None:
@@ -207,7 +215,26 @@ def _settle(session: Session) -> None:
             state.armed = False
             if missing:
                 _report_missing(session, wrapped, state, missing, use)
+                _finish(state, missing)
         state.deferred = None
+
+
+def _finish(state: _State, missing: list[int]) -> None:
+    """Goes on as if the gradients that did not come had been zero: the reduction waits for them, and PyTorch would
+    refuse the next forward()."""
+    missing = [number for number in missing if number not in state.ready]
+    parameters = [state.parameters[number] for number in missing]
+    frozen = [parameter for parameter in parameters if not parameter.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            _backward(sum((parameter * 0).sum() for parameter in parameters))
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+    state.fresh = False
 
 
 def _report_second(session: Session, wrapped: DistributedDataParallel, state: _State, use: Location) -> None:
@@ -219,6 +246,8 @@ def _report_second(session: Session, wrapped: DistributedDataParallel, state: _S
 def _report_missing(
     session: Session, wrapped: DistributedDataParallel, state: _State, missing: list[int], use: Location
 ) -> None:
+    if len(state.partial) < _MAX_PARTIAL:
+        state.partial[state.passes] = state.ready_names()
     groups: dict[tuple[Why, str, int], list[int]] = {}
     for number in missing:
         why, output = _why(state, number)
@@ -256,21 +285,23 @@ def _facts(
     )  # fmt: skip
 
 
-def leave_word(path: str, rank: int) -> None:
-    """Writes down which parameters had their gradient in the last pass, where it did not end well: other ranks may lack
-    them.
-    """
+def last_word() -> dict[str, object]:
+    """Which parameters had their gradient in each pass: other ranks may lack them."""
     states = list(_states.values())
-    if not any(state.armed or state.lacking for state in states):
-        return
-    record = {
-        "rank": rank,
+    if not states:
+        return {}
+    return {
         "modules": [
-            {"pass": state.passes, "ready": [state.names[number] for number in sorted(state.ready)]} for state in states
+            {
+                "pass": state.passes,
+                "ready": state.ready_names(),
+                "partial": state.partial,
+                "all": state.names if len(state.partial) < _MAX_PARTIAL else [],
+            }
+            for state in states
         ],
         "lacking": [entry.as_json() for state in states for entry in state.lacking],
     }
-    scratch.write(path, json.dumps(record))
 
 
 def _report_twice(session: Session, error: str) -> None:

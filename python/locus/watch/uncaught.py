@@ -24,6 +24,7 @@ from locus.watch import reporter
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Callable
 
     from locus.watch.session import Session
     from locus.watch.unruled import About
@@ -35,6 +36,8 @@ _kept: set[tuple[str, int]] = set()
 _unasked: dict[int, About] = {}
 """What there is to say about the errors of futures that nobody has asked yet, by the future's number."""
 _busy = threading.local()
+listeners: list[Callable[[BaseException], None]] = []
+"""Called with each error that nobody caught."""
 
 
 def install(session: Session) -> None:
@@ -62,6 +65,8 @@ def note(error: BaseException | None) -> None:
     _busy.now = True
     try:
         _leave_out_wrappers(error)
+        for listener in listeners:
+            listener(error)
         found = _about(error)
         if found is not None:
             _keep(found)
