@@ -28,6 +28,7 @@ _installed = False
 _after_moves: list[_Listener] = []
 _after_loads: list[_Listener] = []
 _after_growth: list[_Listener] = []
+_after_optimizers: list[_Listener] = []
 
 
 def install_hooks() -> None:
@@ -75,6 +76,11 @@ def on_load(listener: _Listener) -> None:
 def on_growth(listener: _Listener) -> None:
     """Calls `listener()` after an optimizer's step, where a line has left more behind in each of the last steps."""
     _after_growth.append(listener)
+
+
+def on_optimizer(listener: _Listener) -> None:
+    """Calls `listener(optimizer)` after each optimizer that is made."""
+    _after_optimizers.append(listener)
 
 
 def _wrap(owner: object, name: str, note: Callable[..., None]) -> None:
@@ -138,6 +144,8 @@ def _note_registration(module: torch.nn.Module, name: str, tensor: object) -> No
 
 def _note_optimizer(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     moments.note_optimizer(args[0])
+    for listener in _after_optimizers:
+        listener(args[0])
     bridge = histories.bridge()
     if bridge is not None:
         bridge.are_parameters([each for group in args[0].param_groups for each in group["params"]])

@@ -1,0 +1,74 @@
+"""The edit that puts a statement after others: what was done too early. Reads source only; never raises."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from locus.program import source
+from locus.program.source import Change
+
+if TYPE_CHECKING:
+    from locus.program.shapes import Edit, Location
+
+
+def moved_after(early: Location, others: Sequence[Location]) -> Edit | None:
+    """The edit that makes the statement at `early` follow the last of those at `others`, where they stand in one block
+    and nothing between them needs what it binds; None where that can't be seen.
+    """
+    try:
+        file = source.load(early["file"])
+        if file is None or any(place["file"] != early["file"] for place in others):
+            return None
+        statement = _statement_at(file, early["line"])
+        block = _block(file, statement) if statement is not None else None
+        if statement is None or block is None:
+            return None
+        last = block.index(statement)
+        for place in others:
+            index = next((n for n, each in enumerate(block) if each.lineno <= place["line"] <= _end(each)), None)
+            if index is None or isinstance(block[index], (ast.FunctionDef, ast.ClassDef)):
+                return None
+            last = max(last, index)
+        between = block[block.index(statement) + 1 : last + 1]
+        if not between or _binds(statement) & set().union(*map(_names, between)):
+            return None
+        return _move(file, statement, between[-1])
+    except Exception:
+        return None
+
+
+def _move(file: source.Source, statement: ast.stmt, target: ast.stmt) -> Edit | None:
+    first, end, after = statement.lineno, _end(statement), _end(target)
+    if any(file.line(number).strip().endswith("\\") or ";" in file.line(number) for number in (first, end, after)):
+        return None  # several statements on a line
+    moved = "\n".join(file.lines[first - 1 : end])
+    column = len(file.lines[after - 1].encode())
+    return file.edit([Change(first, 0, end + 1, 0, ""), Change(after, column, after, column, "\n" + moved)])
+
+
+def _statement_at(file: source.Source, line: int) -> ast.stmt | None:
+    found = [each for each in file.statements_at(line) if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Expr))]
+    return found[-1] if found else None
+
+
+def _block(file: source.Source, statement: ast.stmt) -> list[ast.stmt] | None:
+    parent = file.parent(statement)
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return None
+
+
+def _end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _binds(statement: ast.stmt) -> set[str]:
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
