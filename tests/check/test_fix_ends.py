@@ -277,7 +277,7 @@ def test_a_quiet_program_and_a_report_for_a_machine(program, tmp_path):
         (["fix", "--max-runs=-1"], ["--max-runs -1", "from 1 on"]),
         (["check", "--verify", "--max-runs", "²"], ["--max-runs ²", "from 1 on"]),
         (["check", "--max-runs", "3"], ["--max-runs 3", "--verify"]),
-        (["fix", "--nproc", "2"], ["--nproc", "locus fix"]),
+        (["fix", "--nproc", "2", "--max-runs", "0"], ["--max-runs 0", "from 1 on"]),
     ],
 )
 def test_bad_options(program, tmp_path, options, words):

@@ -116,3 +116,15 @@ def test_one_report_of_all_ranks(tmp_path, command):
     (finding,) = json.loads(report.read_text())["findings"]
     assert finding["reason"] == "unfinished-reduction" and finding["ranks"] == [0, 1]
     assert result.stderr.count("error[LOC022]") == 1
+
+
+@pytest.mark.slow
+def test_all_ranks_run_again_with_the_fixes(tmp_path):
+    """The edit is written with the rank's own name for its device, and fixes the program on every rank."""
+    script = tmp_path / "train.py"
+    script.write_text((PROGRAMS / "wrong" / "device_ids_zero.py").read_text())
+    result = run("fix", "--apply", "--nproc", "2", str(script), cwd=tmp_path, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert "1 finding, 1 fixed by verified edits" in result.stderr and "device_ids=[rank]" in script.read_text()
+    assert run("check", "--nproc", "2", str(script), cwd=tmp_path, timeout=300).returncode == 0
+    assert not ranks_of(tmp_path)

@@ -19,6 +19,7 @@ from locus.process import (
     endings,
     launching,
     notebooks,
+    rank_reruns,
     reports,
     reruns,
     runner,
@@ -197,7 +198,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
                 lambda shared_rng: _prepare_devices(arguments, options._replace(rng="cpu") if shared_rng else options),
                 lambda n: Session(target.name, target.arguments, n, project),
                 max_runs,
-                arguments.quiet or (arguments.format != "text" and arguments.output is None),
+                is_quiet(arguments),
                 compares_output=not arguments.real,  # a card's numbers are not the CPU's to the last digit
             )
         exit_code = _run_to_its_end(target, arguments, options, session, ending)
@@ -250,10 +251,6 @@ def _observe_ranks(
     finish: Callable[[Observed], int],
 ) -> int:
     """Starts the ranks, each of which checks itself, and makes one report of theirs; the exit code."""
-    if arguments.verify:
-        raise UsageError(
-            "edits are tried in one process; --nproc can't be had with --verify or `locus fix`. Leave it out."
-        )
     if arguments.real:
         raise UsageError(
             "--nproc simulates a device for each rank; it can't be had with --real. Leave one of them out."
@@ -274,11 +271,47 @@ def _observe_ranks(
         if not session.finding_count() and not checking.joined(session, folder):
             session.incomplete = _why_not_joined(shape.ranks, codes)
         report = session.report(end)
+        for words in checking.drifts(session, folder):
+            report.add_note(words)
         if arguments.trace is not None:
             tracing.write(arguments.trace, folder, json.loads(report.render("json")), own=False)
+        outcome = None
+        if arguments.verify and not patience.came:
+            with patience.interruptible():
+                outcome = _try_with_ranks(report, target, arguments, limit)
         if earlier is not None:
             report.compare(earlier, arguments.baseline)
-        return finish(Observed(report, outputs, None))
+        return finish(Observed(report, outputs, outcome))
+
+
+def _try_with_ranks(
+    report: Report, target: runner.Target, arguments: argparse.Namespace, limit: int | None
+) -> Outcome | None:
+    flag = {"module": ["-m"], "code": ["-c"]}.get(target.kind, ["--"])
+    options = [word for name in _OF_A_RERUN for word in _given(arguments, name)]
+    return rank_reruns.verify(
+        report,
+        options,
+        [*flag, target.name, *target.arguments],
+        limit,
+        reruns.parse_max_runs(arguments.max_runs, verify=True),
+        is_quiet(arguments),
+    )
+
+
+_OF_A_RERUN = ("nproc", "nnodes", "devices", "card", "memory", "rng", "dry", "dry_keep", "dry_shapes")
+
+
+def _given(arguments: argparse.Namespace, name: str) -> list[str]:
+    """An option as it stands on the command line; nothing where it was not given."""
+    value = getattr(arguments, name)
+    option = f"--{name.replace('_', '-')}"
+    return [option] if value is True else [option, value] if isinstance(value, str) else []
+
+
+def is_quiet(arguments: argparse.Namespace) -> bool:
+    """Whether standard error takes a report that a machine reads, or nothing at all."""
+    return bool(arguments.quiet or (arguments.format != "text" and arguments.output is None))
 
 
 def _why_not_joined(nproc: int, codes: dict[int, int]) -> str:
@@ -328,12 +361,12 @@ def _show(report: Report, arguments: argparse.Namespace) -> None:
 
 
 def fix_command(arguments: argparse.Namespace) -> str:
-    """What writes the fixes of this check; "" where nothing can: ranks, code on the command line."""
+    """What writes the fixes of this check; "" where nothing can: code on the command line."""
     target = run.target(arguments)
-    if arguments.nproc is not None or target.kind == "code":
+    if target.kind == "code":
         return ""
     words = ["locus", "fix", "--apply"]
-    for option in ("devices", "card", "memory", "rng", "steps"):
+    for option in ("nproc", "nnodes", "devices", "card", "memory", "rng", "steps"):
         if getattr(arguments, option) is not None:
             words += [f"--{option}", getattr(arguments, option)]
     words += ["--real"] * arguments.real + ["-m"] * (target.kind == "module")

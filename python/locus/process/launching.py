@@ -13,7 +13,7 @@ import sys
 import time
 
 from locus.errors import UsageError
-from locus.process import cluster, endings, runner
+from locus.process import cluster, endings, overlay, runner
 from locus.program.end import End
 
 _GRACE = 5.0
@@ -63,6 +63,8 @@ def command_of(target: runner.Target) -> list[str]:
     if target.kind == "script" and not os.path.exists(target.name):
         raise UsageError(f"can't open the script {target.name!r}: No such file or directory. Check its name.")
     flag = {"script": [], "module": ["-m"], "code": ["-c"]}[target.kind]
+    if target.kind == "script" and overlay.VARIABLE in os.environ:
+        flag = ["-m", "locus.process.edited_script"]
     return [sys.executable, *flag, target.name, *target.arguments]
 
 

@@ -231,8 +231,8 @@ class _Server:
             os.close(errors)
         text = tail.decode("utf-8", "replace")
         return {
-            "exit": os.waitstatus_to_exitcode(status), "ended": ended, "error": _last_line(text),
-            "traceback": [(file, int(line)) for file, line in _TRACEBACK_LINE.findall(text)],
+            "exit": os.waitstatus_to_exitcode(status), "ended": ended, "error": last_line(text),
+            "traceback": list(traceback_lines(text)),
         }  # fmt: skip
 
     def _run_program(self, request: Request, errors: int, server: int) -> None:
@@ -341,7 +341,13 @@ def _read_line(descriptor: int, seconds: float | None = None) -> bytes:
     return line
 
 
-def _last_line(text: str) -> str:
+def traceback_lines(text: str) -> tuple[tuple[str, int], ...]:
+    """The lines that the tracebacks in a text name."""
+    return tuple((file, int(line)) for file, line in _TRACEBACK_LINE.findall(text))
+
+
+def last_line(text: str) -> str:
+    """The last line of a text that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 

@@ -19,9 +19,9 @@ from locus.program.end import End
 if TYPE_CHECKING:
     from locus._bridge import Report
 
-_ONE_RUN = 60.0, 10.0
+ONE_RUN = 60.0, 10.0
 """Seconds that a run with fixes has, and how many times the first run's time. It takes as long as that, or less."""
-_ALL_RUNS = 300.0, 30.0
+ALL_RUNS = 300.0, 30.0
 """The same for all runs together."""
 PATIENCE = 10.0
 """Seconds, and the first run's time, that the program has to end itself after the report."""
@@ -71,13 +71,13 @@ class Verifier:
             return None
         words: Words = json.loads(report.render("json"))
         took = self._took
-        end = time.monotonic() + _ALL_RUNS[0] + _ALL_RUNS[1] * took
+        end = time.monotonic() + ALL_RUNS[0] + ALL_RUNS[1] * took
         user_limit = session.limit
 
         def run_again(texts: dict[str, bytes], limit: int, shared_rng: bool) -> Rerun:
             if not self._server.runs:
                 self._announce()
-            seconds = min(_ONE_RUN[0] + _ONE_RUN[1] * took, max(1.0, end - time.monotonic()))
+            seconds = min(ONE_RUN[0] + ONE_RUN[1] * took, max(1.0, end - time.monotonic()))
             return self._server.rerun(texts, min(limit, user_limit or limit), seconds, shared_rng)
 
         try:
