@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from locus.program import shapes
     from locus.program.shapes import Culprit, Fix, Location
 
+_CPP_FRAMES = re.compile(r"\n(?:Exception raised from|C\+\+ CapturedTraceback:|frame #\d+:).*", re.DOTALL)
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu)(?::\d+)?"
+
+
+def without_frames(words: str) -> str:
+    """What an error says, without the C++ frames that PyTorch puts behind some."""
+    return _CPP_FRAMES.sub("", words)
 
 
 class Finding:
@@ -127,6 +133,11 @@ _PATTERNS = (
     _pattern("collective", r"No backend type associated with device type (?P<a>cpu)|Tensors must be CUDA and dense"),
     _pattern("pinned", r"cannot pin '(?P<a>torch\.cuda\.\w+)' only dense CPU tensors can be pinned"),
     _pattern("checkpoint", r"Attempting to deserialize object on (?:a )?CUDA device"),
+    _pattern("state-dict", r"Error\(s\) in loading state_dict for \w+:[\s\S]*got mixed torch\.Tensor and DTensor"),
+    _pattern("dtensor", r"(?P<op>\S+) got mixed torch\.Tensor and DTensor"),
+    _pattern("mesh", r"Mesh should not be bigger than default world size \d+, but found \d+ ranks"),
+    _pattern("parent-first", r"Invariant encountered: value was None when it should not be|"
+                             r"FSDP (?:requires|expects) (?:the )?DP and .*mesh to have the same parent mesh"),
     _pattern("parameters", r"Found two parameters on different devices"),
     _pattern("checkpoint", r"don't know how to restore data location of .* \(tagged with cuda"),
     # Operators, optimizers and libraries with words of their own.
@@ -165,7 +176,7 @@ _PATTERNS = (
                          r"\b(?:is|are|was) on (?:device )?DEVICE\b.*\b(?:is|are|was) on (?:device )?DEVICE\b"),
 )  # fmt: skip
 
-_HINT = re.compile(r"device|cuda|cpu|gpu|triton|\bpin\b", re.IGNORECASE)
+_HINT = re.compile(r"device|cuda|cpu|gpu|triton|\bpin\b|dtensor|\bmesh\b|^Invariant encountered", re.IGNORECASE)
 """What each of them has: most errors are told apart by this alone."""
 _OTHER = re.compile(
     r"out of memory|^Could not run '|device-side assert|invalid device ordinal|no kernel image|copy out of meta tensor|"

@@ -19,6 +19,8 @@ from locus.program import expressions, places, source, values
 from locus.program.shapes import Location
 
 if TYPE_CHECKING:
+    import torch
+
     from locus.vocabulary import Kind
 
 
@@ -126,5 +128,70 @@ def _checkpoint(message: str, frames: Frames, use: Location) -> Facts | None:
     )  # fmt: skip
 
 
-_EXPLAINED = {"wrapped": _wrapped, "collective": _collective, "pinned": _pinned, "checkpoint": _checkpoint}
+def _mixed(message: str, frames: Frames, use: Location) -> Facts | None:
+    """A DTensor and a plain tensor in one call."""
+    user = next((f for f in frames if places.is_user_file(f.f_code.co_filename)), None)
+    if user is None:
+        return None
+    file = source.load(user.f_code.co_filename)
+    node = file.at(*places.positions(user.f_code, user.f_lasti)) if file is not None else None
+    plain: dict[str, torch.Tensor] = {}
+    shared: dict[str, str] = {}
+    for part in expressions.parts(node) if node is not None and file is not None else []:
+        value = values.evaluate(part, user)
+        if values.is_module(value):
+            for name, parameter in value.named_parameters():
+                _sort_out(f"{file.flat(part)}.{name}", parameter, plain, shared)
+        elif values.is_tensor(value):
+            _sort_out(file.flat(part), value, plain, shared)
+    operands = [findings.operand(tensor, name, "variable") for name, tensor in list(plain.items())[:4]]
+    said = re.search(r"(?:aten\.)?(\w+)(?:\.\w+)? got mixed", message)
+    return Facts(
+        "mixed-tensors", use, op=said[1] if said else "", operands=operands, names=list(plain),
+        devices=[f"`{name}` is a DTensor ({words})" for name, words in list(shared.items())[:4]],
+    )  # fmt: skip
+
+
+def _sort_out(name: str, tensor: torch.Tensor, plain: dict[str, torch.Tensor], shared: dict[str, str]) -> None:
+    placements = getattr(tensor, "placements", None)
+    if placements is None:
+        plain[name] = tensor
+    else:
+        shared[name] = ", ".join(map(repr, placements))
+
+
+def _state_dict(message: str, frames: Frames, use: Location) -> Facts | None:
+    """A state dict whose tensors are not sharded as the model's are."""
+    said = re.search(r"loading state_dict for (\w+)", message)
+    names = re.findall(r'parameter named "([^"]+)"[^\n]*got mixed', message)
+    return Facts(
+        "other-sharding", use, op="load_state_dict", subject=said[1].removeprefix("FSDP") if said else "", names=names
+    )
+
+
+def _mesh(message: str, frames: Frames, use: Location) -> Facts | None:
+    """A mesh that is larger than the job."""
+    said = re.search(r"world size (\d+), but found (\d+)", message)
+    return Facts("mesh-size", use, op="init_device_mesh", expected=said[1], count=int(said[2])) if said else None
+
+
+def _parent_first(message: str, frames: Frames, use: Location) -> Facts | None:
+    """fully_shard() of a module whose parameters were sharded with one around it."""
+    if not any(f.f_code.co_filename.replace("\\", "/").endswith("_fsdp_param.py") for f in frames):
+        return None  # another library's invariant
+    module = _local(frames, "module", values.is_module)
+    named = findings.named(module) if module is not None else []
+    names = [each.name for each in named if getattr(each.tensor, "placements", None) is not None]
+    if not names:
+        return None
+    kind = type(module).__name__.removeprefix("FSDP")
+    return Facts("parent-first", use, op="fully_shard", subject=kind, names=names)
+
+
+_EXPLAINED = {
+    "wrapped": _wrapped, "collective": _collective, "pinned": _pinned, "checkpoint": _checkpoint, "dtensor": _mixed,
+    "state-dict": _state_dict, "mesh": _mesh, "parent-first": _parent_first,
+}  # fmt: skip
 KINDS = frozenset(_EXPLAINED)
+OF_SHARDING = frozenset(("dtensor", "state-dict", "mesh", "parent-first"))
+"""They are about no device: a sentence that is not explained is no finding."""

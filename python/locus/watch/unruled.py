@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from locus import faults
 from locus.blame import findings
 from locus.program import places, source, values
-from locus.watch import error_chain, handlers, messages, out_of_memory, tracebacks
+from locus.watch import error_chain, handlers, messages, out_of_memory, refusals, tracebacks
 
 if TYPE_CHECKING:
     import types
@@ -98,7 +98,7 @@ def _is_done_with(first: BaseException, then: BaseException) -> bool:
 def _words(error: BaseException) -> str:
     """What an error says; "" where it can't say it."""
     try:
-        return str(error)
+        return messages.without_frames(str(error))
     except Exception:
         return ""
 
@@ -110,7 +110,7 @@ def _spoken(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith((" ", "\t")))
 
 
-def _described(said: messages.Said, text: str, error: BaseException, last: BaseException) -> About:
+def _described(said: messages.Said, text: str, error: BaseException, last: BaseException) -> About | None:
     """The best that can be said: a case for blame where the tensors can be read, else the words and the line."""
     from locus.watch import explaining, forked
 
@@ -126,7 +126,7 @@ def _described(said: messages.Said, text: str, error: BaseException, last: BaseE
                 return About(*known)
     except Exception as fault:
         faults.note("an error that nobody caught", fault)
-    return _plain(said, text, frames, is_told)
+    return None if said.kind in refusals.OF_SHARDING else _plain(said, text, frames, is_told)
 
 
 def _is_placed(known: About) -> bool:
