@@ -1,5 +1,5 @@
 """The classic device mistakes of distributed code: ranks that share a device, checkpoints that all land on one, CPU
-tensors for NCCL, modules that are wrapped in pieces, with the wrong number, or moved afterwards, stale optimizers.
+tensors for NCCL, modules that are wrapped in pieces, with the wrong number, or moved afterwards.
 """
 
 from __future__ import annotations
@@ -7,21 +7,26 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 
-from locus.blame import findings, module_sources
+from locus.blame import findings, module_sources, own_device
 from locus.blame.findings import Named
 from locus.blame.seen import Facts
-from locus.program import identity, moments, places
+from locus.program import histories, identity, moments, places
 from locus.program.shapes import Location
 from locus.ranks import membership, seen
 from locus.watch import handlers, hooks
 from locus.watch.session import Session
 
 Result = TypeVar("Result")
+_chosen: Location | None = None
+"""Where the program chooses the device of its rank."""
+_call = threading.local()
+"""The arguments of the collective that the program has called last."""
 Copies = list[tuple[torch.Tensor, torch.Tensor]]
 
 _COLLECTIVES = (
@@ -32,14 +37,12 @@ _COLLECTIVES = (
 
 _wrapped: identity.ByIdentity[torch.nn.Module, tuple[str, Location]] = identity.ByIdentity()
 _moved: identity.ByIdentity[torch.nn.Module, Location] = identity.ByIdentity()
-_stepped: identity.ByIdentity[torch.optim.Optimizer, bool] = identity.ByIdentity()
 
 
 def install(session: Session) -> None:
-    """Looks at collectives, loads, moves and optimizers."""
+    """Looks at collectives, loads and moves."""
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
-    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     for name in _COLLECTIVES:
         if hasattr(c10d, name):
@@ -47,9 +50,18 @@ def install(session: Session) -> None:
             setattr(c10d, name, wrapper)
             if hasattr(dist, name):
                 setattr(dist, name, wrapper)
+    choose = torch.cuda.set_device
+
+    @functools.wraps(choose)
+    def set_device(device: object) -> None:
+        global _chosen
+        choose(device)
+        if _chosen is None:
+            _chosen = session.safely("set_device", findings.here, 3)
+
+    torch.cuda.set_device = set_device
     hooks.on_load(functools.partial(session.safely, "a load", _after_load, session))
     hooks.on_move(functools.partial(session.safely, "a move", _after_move, session))
-    register_optimizer_step_post_hook(lambda optimizer, *_: session.safely("a step", _after_step, session, optimizer))
 
 
 def install_replicas(session: Session) -> None:
@@ -81,6 +93,7 @@ def _gather_parts(session: Session, wrapped: torch.nn.DataParallel[torch.nn.Modu
 def _checked(session: Session, name: str, original: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(original)
     def collective(*args: object, **kwargs: object) -> Result:
+        _call.arguments = (*args, *kwargs.values())
         plan = session.safely("a collective", _plan, session, name, args, kwargs)
         if plan is None:
             return original(*args, **kwargs)
@@ -158,12 +171,33 @@ def _expression(use: Location, tensor: torch.Tensor) -> str:
 def report_sharing(session: Session, device: str, sharing: list[int]) -> None:
     """Ranks of one group on one device."""
     use = findings.here(4)
+    if _chosen is not None:
+        facts = _written_down(use, device, sharing)
+        if facts is not None:
+            seen.report(session, facts)
+            return
     moves = sorted(entry for entry in moments.all_moves() if entry[1] == device)
     cause = places.location(*moves[0][2]) if moves and moves[0][2] else use
     variable = "LOCAL_RANK" if "LOCAL_RANK" in os.environ else "the rank"
     seen.report(
         session, Facts("shared-device", use, cause, "collective", ranks=sharing, device=device, subject=variable)
     )
+
+
+def _written_down(use: Location, device: str, sharing: list[int]) -> Facts | None:
+    """The rank has chosen a device of its own, and the collective was given a tensor that is elsewhere."""
+    given = [t for value in getattr(_call, "arguments", ()) for t in _flat(value) if str(t.device) == device]
+    steps = [s for s in histories.history(given[0]) if s.facts["device"] == device] if given else []
+    if not steps:
+        return None
+    made = steps[0].facts["at"]
+    literal = own_device.written_down(made, device)
+    cause, edit = literal if literal is not None else (made, None)
+    operand = findings.operand(given[0], _expression(use, given[0]), "variable")
+    return Facts(
+        "shared-device", use, cause, "collective", [operand], [edit] if edit else [], sharing, device=device,
+        made=cause, used=_chosen,
+    )  # fmt: skip
 
 
 def _own_device() -> int:
@@ -190,9 +224,8 @@ def _after_load(session: Session, result: object, args: tuple[object, ...], kwar
     use = findings.here(4)
     path = args[0] if args else kwargs.get("f", "")
     name = os.path.basename(path) if isinstance(path, (str, os.PathLike)) else "the checkpoint"
-    fix = module_sources.with_argument(use, f'map_location="cuda:{own}"')
-    if fix:
-        fix["new"] = str(fix["new"]).replace(f'"cuda:{own}"', 'f"cuda:{torch.cuda.current_device()}"')
+    words = own_device.device_words(use, own)
+    fix = module_sources.with_argument(use, f"map_location={words}") if words else None
     seen.report(session, Facts(
         "shared-checkpoint", use, op="load", fixes=[fix] if fix else [], subject=name, device=device,
         expected=f"cuda:{own}", count=len(strangers),
@@ -217,9 +250,11 @@ def before_wrapping(session: Session, module: torch.nn.Module, kwargs: dict[str,
         ))  # fmt: skip
     index = _first_index(kwargs.get("device_ids"))
     if index is not None and len(set(cuda)) == 1 and not left and index != cuda[0].index:
+        words = own_device.index_words(use, cuda[0].index)
+        fix = module_sources.with_argument(use, f"device_ids=[{words}]") if words and index != _own_device() else None
         seen.report(session, Facts(
             "device-ids", use, op=wrapper, operands=[named[0].operand()], subject=kind, names=[named[0].name],
-            device=str(cuda[0]), expected=f"cuda:{index}",
+            device=str(cuda[0]), expected=f"cuda:{index}", fixes=[fix] if fix else [], output=words,
         ))  # fmt: skip
         kwargs = {**kwargs, "device_ids": [cuda[0].index]}
         if kwargs.get("output_device") is not None:
@@ -282,27 +317,3 @@ def before_forward(session: Session, wrapped: torch.nn.parallel.DistributedDataP
         _wrapped[wrapped] = (device, place)  # said once
         if wrapped.device_ids and device != "cpu":  # and on with it: the inputs follow the module
             wrapped.device_ids = [torch.device(device).index]
-
-
-def _after_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
-    """An optimizer none of whose parameters has a gradient, while a model's have, holds old parameters."""
-    if optimizer in _stepped:
-        return
-    _stepped[optimizer] = True
-    mine = [p for group in optimizer.param_groups for p in group["params"]]
-    if any(p.grad is not None for p in mine) or not mine:
-        return
-    known = {id(p) for p in mine}
-    shapes = sorted(tuple(p.shape) for p in mine)
-    for module in [*(cast("torch.nn.Module", w.module) for w in _wrapped), *moments.moved_modules()]:
-        theirs = [p for p in module.parameters() if p.requires_grad]
-        if not theirs or any(id(p) in known for p in theirs) or not any(p.grad is not None for p in theirs):
-            continue
-        if sorted(tuple(p.shape) for p in theirs) != shapes or moments.is_optimized(theirs):
-            continue
-        made = moments.optimizer_place(optimizer)
-        seen.report(session, Facts(
-            "optimizer-before", findings.here(5), made, "step", subject=type(module).__name__,
-            wrapper=type(optimizer).__name__,
-        ))  # fmt: skip
-        return
