@@ -164,7 +164,7 @@ def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _head(file: source.Source, node: ast.AST) -> Location:
+def _head(file: source.Source, node: ast.stmt | ast.expr) -> Location:
     """The place of a statement's first line."""
     place = places.location(file.file, node.lineno, node.lineno, node.col_offset, -1, "")
     place["end_column"] = len(file.line(node.lineno))

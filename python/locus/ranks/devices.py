@@ -53,7 +53,7 @@ def install(session: Session) -> None:
     choose = torch.cuda.set_device
 
     @functools.wraps(choose)
-    def set_device(device: object) -> None:
+    def set_device(device: torch.device | str | int | None) -> None:
         global _chosen
         choose(device)
         if _chosen is None:

@@ -99,7 +99,8 @@ def install(session: Session) -> None:
     wrap: Callable[..., None] = wrapper.__init__
     forward: Callable[..., object] = wrapper.forward
     global _backward
-    backward = _backward = torch.autograd.backward
+    backward: Callable[..., None] = torch.autograd.backward
+    _backward = backward
 
     @functools.wraps(wrap)
     def noted_wrap(self: DistributedDataParallel, module: torch.nn.Module, *args: object, **kwargs: object) -> None:

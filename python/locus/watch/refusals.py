@@ -134,10 +134,12 @@ def _mixed(message: str, frames: Frames, use: Location) -> Facts | None:
     if user is None:
         return None
     file = source.load(user.f_code.co_filename)
-    node = file.at(*places.positions(user.f_code, user.f_lasti)) if file is not None else None
+    if file is None:
+        return None
+    node = file.at(*places.positions(user.f_code, user.f_lasti))
     plain: dict[str, torch.Tensor] = {}
     shared: dict[str, str] = {}
-    for part in expressions.parts(node) if node is not None and file is not None else []:
+    for part in expressions.parts(node) if node is not None else []:
         value = values.evaluate(part, user)
         if values.is_module(value):
             for name, parameter in value.named_parameters():
