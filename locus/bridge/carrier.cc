@@ -2,12 +2,11 @@
 // tensors of the type. What Gloo has no collective for is made of those it has.
 #include "locus/bridge/carrier.h"
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
-
+#include <limits>
 #include <numeric>
 
-#include "locus/bridge/check.h"
 #include "locus/bridge/collective_rules.h"
+#include "locus/bridge/dry/ranks.h"
 #include "locus/bridge/kernels.h"
 #include "locus/bridge/memory.h"
 
@@ -20,11 +19,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Host tensors are worked on below autograd and the check: they are the backend's own.
-class Below {
-  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-                                            c10::DispatchKeySet(kCheckKey)};
-};
+/// Of an exchange in which each rank may have sizes of its own: too many to be carried in a dry run.
+constexpr size_t kUnevenBytes = std::numeric_limits<size_t>::max();
 
 Tensor new_bytes(int64_t count) { return at::empty({count}, at::TensorOptions(at::kByte).device(at::kCPU)); }
 
@@ -63,6 +59,7 @@ Carrier::Carrier(c10::intrusive_ptr<c10d::Backend> gloo, c10::intrusive_ptr<c10d
                  c10::intrusive_ptr<Options> options)
     : Backend(gloo->getRank(), gloo->getSize()),
       gloo_(std::move(gloo)),
+      lone_(dynamic_cast<LoneGroup*>(gloo_.get()) != nullptr),
       store_(std::move(store)),
       name_(std::move(name)),
       options_(std::move(options)) {}
@@ -71,6 +68,8 @@ WorkPtr Carrier::broadcast(Tensors& tensors, const c10d::BroadcastOptions& optio
   const Tensor t = only_tensor(tensors);
   const Collective call{"broadcast", OpType::BROADCAST, t, t.numel(), static_cast<int>(options.rootRank)};
   begin(call);
+  if (lone_) return carry(call, {gloo_->broadcast(tensors, options)}, tensors);
+  if (!has_bytes(t.nbytes(), t)) return carry(call, {}, tensors);
   Tensors host{host_bytes(t)};
   return carry(call, {gloo_->broadcast(host, options)}, tensors);
 }
@@ -89,6 +88,8 @@ WorkPtr Carrier::allreduce(Tensors& tensors, const c10d::AllreduceOptions& optio
   const Collective call{"all_reduce", OpType::ALLREDUCE, t, t.numel(), -1, name_of(options.reduceOp)};
   const auto [type, how] = reducible("all_reduce", t, options.reduceOp);
   begin(call);
+  if (lone_) return carry(call, {gloo_->allreduce(tensors, options)}, tensors);
+  if (!has_bytes(t.nbytes(), t)) return carry(call, {}, tensors);
   Tensor host = host_flat(t, type);
   WorkPtr sum = add_up(host, how, options.timeout);
   return carry(call, {sum}, tensors, [host, how = how, size = size_] {
@@ -100,15 +101,22 @@ WorkPtr Carrier::allreduce(Tensors& tensors, const c10d::AllreduceOptions& optio
 WorkPtr Carrier::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK_VALUE(!tensors.empty(), "Tensor list must be nonempty");
   int64_t elements = 0;
+  size_t bytes = 0;
   Parts sums;
   std::vector<std::pair<Tensor, ReduceOp>> hosts;
   for (const Tensor& t : tensors) {
     check_tensor(t);
-    elements += t.numel();
+    elements += t.numel(), bytes += t.nbytes();
   }
-  const Collective call{"all_reduce_coalesced",   OpType::ALLREDUCE_COALESCED, tensors.front(), elements, -1,
-                        name_of(options.reduceOp)};
+  const Collective call{.name = "all_reduce_coalesced",
+                        .type = OpType::ALLREDUCE_COALESCED,
+                        .tensor = tensors.front(),
+                        .elements = elements,
+                        .reduction = name_of(options.reduceOp),
+                        .given = tensors};
   begin(call);
+  if (lone_) return carry(call, {gloo_->allreduce_coalesced(tensors, options)}, tensors);
+  if (!has_bytes(bytes, tensors.front())) return carry(call, {}, tensors);
   for (const Tensor& t : tensors) {
     const auto [type, how] = reducible("all_reduce", t, options.reduceOp);
     hosts.emplace_back(host_flat(t, type), how);
@@ -126,6 +134,8 @@ WorkPtr Carrier::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
       "reduce", OpType::REDUCE, t, t.numel(), static_cast<int>(options.rootRank), name_of(options.reduceOp)};
   const auto [type, how] = reducible("reduce", t, options.reduceOp);
   begin(call);
+  if (lone_) return carry(call, {gloo_->reduce(tensors, options)}, tensors);
+  if (!has_bytes(t.nbytes(), t)) return carry(call, {}, tensors);
   Below below;
   // NCCL changes the root's tensor only; Gloo may use the others' as scratch.
   Tensor host = host_flat(t, type);
@@ -147,9 +157,12 @@ WorkPtr Carrier::allgather(TensorLists& outputs, Tensors& inputs, const c10d::Al
   const Tensor in = only_tensor(inputs);
   const Tensors& out = only_list(outputs, size_, in);
   bool even = true;
-  for (const Tensor& t : out) even = even && t.numel() == in.numel();
+  size_t bytes = 0;
+  for (const Tensor& t : out) even = even && t.numel() == in.numel(), bytes += t.nbytes();
   const Collective call{"all_gather", OpType::ALLGATHER, in, even ? in.numel() : -1};
   begin(call);
+  if (lone_) return carry(call, {gloo_->allgather(outputs, inputs, options)}, out);
+  if (!has_bytes(bytes, in)) return carry(call, {}, out);
   Below below;
   std::vector<std::pair<Tensor, Tensor>> stand_ins;
   Tensors landings;
@@ -176,6 +189,8 @@ WorkPtr Carrier::_allgather_base(Tensor& output, Tensor& input, const c10d::Allg
   check_whole(output, input, size_, "output tensor size must be equal to world_size times input tensor size");
   const Collective call{"all_gather_into_tensor", OpType::_ALLGATHER_BASE, input, input.numel()};
   begin(call);
+  if (lone_) return carry(call, {gloo_->_allgather_base(output, input, options)}, {output});
+  if (!has_bytes(output.nbytes(), input)) return carry(call, {}, {output});
   Tensor out = host_bytes(output), in = host_bytes(input);
   return carry(call, {gloo_->_allgather_base(out, in, options)}, {output});
 }
@@ -192,9 +207,14 @@ WorkPtr Carrier::gather(TensorLists& outputs, Tensors& inputs, const c10d::Gathe
   const Tensor in = only_tensor(inputs);
   const Collective call{"gather", OpType::GATHER, in, in.numel(), static_cast<int>(options.rootRank)};
   begin(call);
+  const bool is_root = rank_ == options.rootRank;
+  if (lone_ || !has_bytes(in.nbytes() * static_cast<size_t>(size_), in)) {
+    const Tensors out = is_root ? only_list(outputs, size_, in) : Tensors();
+    return carry(call, lone_ ? Parts{gloo_->gather(outputs, inputs, options)} : Parts{}, out);
+  }
   Below below;
   Tensors given{host_bytes(in)};
-  if (rank_ != options.rootRank) {
+  if (!is_root) {
     TensorLists none;
     return carry(call, {gloo_->gather(none, given, options)}, {});
   }
@@ -207,8 +227,11 @@ WorkPtr Carrier::gather(TensorLists& outputs, Tensors& inputs, const c10d::Gathe
 
 WorkPtr Carrier::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
   const Tensor out = only_tensor(outputs);
-  const Collective call{"scatter", OpType::SCATTER, out, out.numel(), static_cast<int>(options.rootRank)};
+  Collective call{"scatter", OpType::SCATTER, out, out.numel(), static_cast<int>(options.rootRank)};
+  if (rank_ == options.rootRank) call.given = only_list(inputs, size_, out);
   begin(call);
+  if (lone_) return carry(call, {gloo_->scatter(outputs, inputs, options)}, outputs);
+  if (!has_bytes(out.nbytes() * static_cast<size_t>(size_), out)) return carry(call, {}, outputs);
   Tensors landings{host_bytes(out)};
   TensorLists given;
   if (rank_ == options.rootRank) {
@@ -236,9 +259,17 @@ WorkPtr Carrier::reduce_scatter_bytes(const Collective& call, Tensor sum, const 
 WorkPtr Carrier::reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
   const Tensor out = only_tensor(outputs);
   const Tensors& in = only_list(inputs, size_, out);
-  const Collective call{"reduce_scatter", OpType::REDUCE_SCATTER, out, -1, -1, name_of(options.reduceOp)};
+  const Collective call{.name = "reduce_scatter",
+                        .type = OpType::REDUCE_SCATTER,
+                        .tensor = out,
+                        .reduction = name_of(options.reduceOp),
+                        .given = in};
   const auto [type, how] = reducible("reduce_scatter", out, options.reduceOp);
   begin(call);
+  size_t bytes = 0;
+  for (const Tensor& t : in) bytes += t.nbytes();
+  if (lone_) return carry(call, {gloo_->reduce_scatter(outputs, inputs, options)}, outputs);
+  if (!has_bytes(bytes, out)) return carry(call, {}, outputs);
   Below below;
   Tensors flat;
   int64_t offset = 0;
@@ -251,10 +282,16 @@ WorkPtr Carrier::reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10
 
 WorkPtr Carrier::_reduce_scatter_base(Tensor& output, Tensor& input, const c10d::ReduceScatterOptions& options) {
   check_whole(input, output, size_, "input tensor must be the same size as output size times world size");
-  const Collective call{"reduce_scatter_tensor",  OpType::_REDUCE_SCATTER_BASE, output, output.numel(), -1,
-                        name_of(options.reduceOp)};
+  const Collective call{.name = "reduce_scatter_tensor",
+                        .type = OpType::_REDUCE_SCATTER_BASE,
+                        .tensor = output,
+                        .elements = output.numel(),
+                        .reduction = name_of(options.reduceOp),
+                        .given = {input}};
   const auto [type, how] = reducible("reduce_scatter_tensor", input, options.reduceOp);
   begin(call);
+  if (lone_) return carry(call, {gloo_->_reduce_scatter_base(output, input, options)}, {output});
+  if (!has_bytes(input.nbytes(), input)) return carry(call, {}, {output});
   Below below;
   Tensor sum = host_flat(input, type).clone();
   const int64_t offset = sum.numel() / size_ * rank_;
@@ -284,6 +321,12 @@ WorkPtr Carrier::alltoall_base(Tensor& output, Tensor& input, std::vector<int64_
   const std::vector<int64_t> in_bytes = split_bytes(input, input_splits, size_);
   const Collective call{"all_to_all_single", OpType::ALLTOALL_BASE, input, -1};
   begin(call);
+  if (lone_) {
+    return carry(call, {gloo_->alltoall_base(output, input, output_splits, input_splits, options)}, {output});
+  }
+  // Other ranks may have other sizes: only an even exchange is decided alike everywhere.
+  const bool even = output_splits.empty() && input_splits.empty();
+  if (!has_bytes(even ? output.nbytes() : kUnevenBytes, output)) return carry(call, {}, {output});
   return exchange(call, host_bytes(output), out_bytes, host_bytes(input), in_bytes, {output}, {}, options);
 }
 
@@ -301,8 +344,10 @@ WorkPtr Carrier::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAl
     check_tensor(t);
     out_bytes.push_back(static_cast<int64_t>(t.nbytes()));
   }
-  const Collective call{"all_to_all", OpType::ALLTOALL, inputs.front(), -1};
+  const Collective call{.name = "all_to_all", .type = OpType::ALLTOALL, .tensor = inputs.front(), .given = inputs};
   begin(call);
+  if (lone_) return carry(call, {gloo_->alltoall(outputs, inputs, options)}, outputs);
+  if (!has_bytes(kUnevenBytes, inputs.front())) return carry(call, {}, outputs);
   Below below;
   Tensor landed = new_bytes(std::accumulate(out_bytes.begin(), out_bytes.end(), int64_t{0}));
   Tensors targets;
@@ -320,6 +365,8 @@ WorkPtr Carrier::send(Tensors& tensors, int destination, int tag) {
   if (name_ == "nccl") tag = 0;  // NCCL knows no tags: messages keep their order
   const Collective call{"send", OpType::SEND, t, t.numel(), destination, "", tag};
   begin(call);
+  if (lone_) return carry(call, {gloo_->send(tensors, destination, tag)}, {});
+  if (!has_bytes(t.nbytes(), t)) return carry(call, {}, {});
   Tensors host{host_bytes(t)};
   return carry(call, {gloo_->send(host, destination, tag)}, {});
 }
@@ -329,6 +376,8 @@ WorkPtr Carrier::recv(Tensors& tensors, int source, int tag) {
   if (name_ == "nccl") tag = 0;
   const Collective call{"recv", OpType::RECV, t, t.numel(), source, "", tag};
   begin(call);
+  if (lone_) return carry(call, {gloo_->recv(tensors, source, tag)}, tensors);
+  if (!has_bytes(t.nbytes(), t)) return carry(call, {}, tensors);
   Tensors host{host_bytes(t)};
   return carry(call, {gloo_->recv(host, source, tag)}, tensors);
 }

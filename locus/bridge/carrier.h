@@ -32,7 +32,8 @@ struct Collective {
   int64_t elements = -1;  ///< of what all ranks must agree on; -1: they need not
   int root = -1;          ///< of one-to-all and all-to-one calls; the other side of a send or recv
   const char* reduction = "";
-  int tag = 0;  ///< of a send or recv
+  int tag = 0;                         ///< of a send or recv
+  std::vector<at::Tensor> given = {};  ///< what this rank gives, where that is not `tensor` itself
 };
 
 class Carrier;
@@ -91,6 +92,8 @@ class Carrier final : public c10d::Backend {
   std::vector<int64_t> waited_for();
   /// The others will not come: ends every call that is under way, and the next ones, with this error.
   void give_up(const std::string& why);
+  /// A call of Python's own making, such as all_gather_object(), where nothing else stands for it.
+  void announce(const char* name);
 
  private:
   using Parts = std::vector<WorkPtr>;
@@ -98,6 +101,10 @@ class Carrier final : public c10d::Backend {
   /// Checks NCCL's rules, and lets the other ranks know of the call.
   void begin(const Collective& call);
   WorkPtr carry(const Collective& call, Parts parts, Tensors results, std::function<void()> finish = {});
+  /// Whether the bytes of a call travel: in a dry run, those of small tensors do.
+  static bool has_bytes(size_t bytes, const at::Tensor& like);
+  /// Dry runs: tells the others whether what this rank gives is known, and the results whether all was.
+  void carry_knowledge(const Collective& call, Parts& parts, const Tensors& results, std::function<void()>& finish);
   /// What the call touches, and in which order with the rest.
   void follow(const Collective& call, CarriedWork& work, c10::Device device);
   /// One element-wise reduction over all ranks, in place, of a flat host tensor.
@@ -111,6 +118,7 @@ class Carrier final : public c10d::Backend {
   void claim_device(c10::Device device);
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
+  bool lone_;  ///< the rest of the world does not run: a LoneGroup is in Gloo's place
   c10::intrusive_ptr<c10d::Store> store_;
   std::string name_;
   c10::intrusive_ptr<Options> options_;

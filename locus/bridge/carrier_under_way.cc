@@ -4,6 +4,7 @@
 
 #include "locus/bridge/carrier.h"
 #include "locus/bridge/collective_rules.h"
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/ordering.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
@@ -63,6 +64,7 @@ void Carrier::begin(const Collective& call) {
     const std::lock_guard lock(under_way_->mutex);
     TORCH_CHECK(under_way_->given_up.empty(), under_way_->given_up);
   }
+  if (lone_ && gloo_->getGroupUid().empty()) gloo_->setGroupUid(getGroupUid());
   if (g_on_call) g_on_call(*this, call, sequence);
   if (name_ == "nccl" && call.tensor.defined() && call.type != OpType::SEND && call.type != OpType::RECV) {
     const c10::Device device = call.tensor.device();
@@ -71,7 +73,7 @@ void Carrier::begin(const Collective& call) {
 }
 
 void Carrier::claim_device(c10::Device device) {
-  if (store_ == nullptr || size_ == 1) return;
+  if (store_ == nullptr || size_ == 1 || lone_) return;
   const auto gave_up = [this] {
     const std::lock_guard lock(under_way_->mutex);
     return !under_way_->given_up.empty();
@@ -94,6 +96,7 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
   const c10::Device device = call.tensor.defined()
                                  ? call.tensor.device()
                                  : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(t_current_device));
+  if (dry::on() && !lone_ && call.type != OpType::BARRIER) carry_knowledge(call, parts, results, finish);
   auto work = c10::make_intrusive<CarriedWork>(rank_, call.type, std::move(parts), std::move(results), device,
                                                std::move(finish), sequence_.load());
   const int64_t number =
@@ -117,6 +120,57 @@ WorkPtr Carrier::carry(const Collective& call, Parts parts, Tensors results, std
   }
   return started;
 }
+
+bool Carrier::has_bytes(size_t bytes, const at::Tensor& like) {
+  return !dry::on() || dry::is_small(bytes, like.scalar_type(), /*on_host=*/false);
+}
+
+void Carrier::carry_knowledge(const Collective& call, Parts& parts, const Tensors& results,
+                              std::function<void()>& finish) {
+  const bool carried = !parts.empty();
+  const bool is_root = call.root == rank_;
+  at::Tensor flag = at::empty({1}, at::TensorOptions(at::kByte).device(at::kCPU));
+  auto& known = *flag.mutable_data_ptr<uint8_t>();
+  known = 1;
+  const Tensors alone{call.tensor};
+  for (const at::Tensor& t : call.given.empty() ? alone : call.given) known = known != 0 && !dry::is_unknown(t);
+  Tensors flags{flag};
+  switch (call.type) {
+    case OpType::SEND:
+      parts.push_back(gloo_->send(flags, call.root, call.tag));
+      break;
+    case OpType::RECV:
+      parts.push_back(gloo_->recv(flags, call.root, call.tag));
+      break;
+    case OpType::BROADCAST:
+    case OpType::SCATTER: {
+      c10d::BroadcastOptions options;
+      options.rootRank = call.root;
+      parts.push_back(gloo_->broadcast(flags, options));
+      break;
+    }
+    default: {
+      c10d::AllreduceOptions options;
+      options.reduceOp = c10d::ReduceOp::MIN;
+      parts.push_back(gloo_->allreduce(flags, options));
+    }
+  }
+  // What a root hands out, and what others reduce to it, it has already, or leaves as it is.
+  const bool kept = (call.type == OpType::BROADCAST && is_root) || (call.type == OpType::REDUCE && !is_root);
+  finish = [flag, results = kept ? Tensors() : results, carried, finish = std::move(finish)] {
+    if (finish) finish();
+    const bool all_known = carried && *flag.const_data_ptr<uint8_t>() != 0;
+    for (const at::Tensor& t : results) {
+      if (!all_known) {
+        dry::set_knowledge(t, dry::Knowledge::kUnknown);
+      } else if (dry::is_unknown(t) && dry::covers_storage(t)) {
+        dry::set_knowledge(t, dry::Knowledge::kKnown);
+      }
+    }
+  };
+}
+
+void Carrier::announce(const char* name) { begin({.name = name, .type = OpType::UNKNOWN, .tensor = {}}); }
 
 /// NCCL's way: a stream of the group's own, which waits for the current one. The handle's wait() is the way back.
 void Carrier::follow(const Collective& call, CarriedWork& work, c10::Device device) {

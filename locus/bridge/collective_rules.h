@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <chrono>
 #include <functional>
@@ -10,7 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "locus/bridge/check.h"
+
 namespace locus::bridge {
+
+/// Host tensors are worked on below autograd and the check: they are the backend's own.
+class Below {
+  c10::impl::ExcludeDispatchKeyGuard guard_{c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                            c10::DispatchKeySet(kCheckKey)};
+};
 
 /// The CPU tensor over the same bytes, flat, as elements of `type`.
 at::Tensor host_flat(const at::Tensor& device_tensor, at::ScalarType type);

@@ -16,6 +16,7 @@
 #include "locus/bridge/findings.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/reporting.h"
+#include "locus/engine/ranks/journal.h"
 #include "locus/engine/ranks/parting.h"
 #include "locus/engine/ranks/seen.h"
 #include "locus/engine/ranks/surroundings.h"
@@ -106,18 +107,58 @@ std::optional<std::pair<std::string, std::string>> look(ranks::Meeting& meeting,
 /// By rank: the exit status, the name of the signal where one has ended it, and the error that did, as JSON.
 using Fates = std::map<int, std::tuple<int, std::string, std::string>>;
 
-/// After the reports of all were taken in: who did not come, where nothing that was found explains it.
-void judge_ranks(const std::string& folder, const Fates& known, const LineText& line_text,
-                 const SettingOf& setting_of) {
-  if (ranks::explains_the_rest(finding_reasons())) return;
+std::map<int, ranks::Fate> fates_from(const Fates& known) {
   std::map<int, ranks::Fate> fates;
   for (const auto& [rank, fate] : known) {
     const auto& [status, signal, raised] = fate;
     fates[rank] = {status, signal, std::nullopt};
     if (!raised.empty()) from_json(engine::parse_json(raised), fates[rank].raised.emplace());
   }
-  for (engine::Finding& finding : ranks::judge_jobs(folder, fates, around_by(setting_of)))
+  return fates;
+}
+
+/// After the reports of all were taken in: who did not come, where nothing that was found explains it.
+void judge_ranks(const std::string& folder, const Fates& known, const LineText& line_text,
+                 const SettingOf& setting_of) {
+  if (ranks::explains_the_rest(finding_reasons())) return;
+  for (engine::Finding& finding : ranks::judge_jobs(folder, fates_from(known), around_by(setting_of)))
     keep(std::move(finding), line_text, 0);
+}
+
+/// The calls of ranks, by process; those that can't be read are told of.
+std::vector<ranks::Journal> journals_in(const std::map<std::string, std::string>& texts,
+                                        std::vector<std::string>& problems) {
+  std::vector<ranks::Journal> journals;
+  for (const auto& [name, text] : texts) {
+    try {
+      journals.push_back(ranks::parse_journal(text));
+    } catch (const engine::FormatError& error) {
+      problems.push_back("process " + name + ": " + error.what());
+    }
+  }
+  return journals;
+}
+
+/// What ranks move between them, as a part of a report's cluster.
+std::string journal_traffic(const std::map<std::string, std::string>& texts, const LineText& line_text) {
+  std::vector<std::string> problems;
+  engine::Cluster cluster = ranks::traffic_of(journals_in(texts, problems));
+  for (engine::ClusterTraffic& each : cluster.traffic) {
+    if (each.line > 0) each.text = line_text(each.file, each.line).cast<std::string>();
+  }
+  engine::Json json;
+  to_json(json, cluster);
+  const engine::Json part{{"step", json["step"]}, {"traffic", json["traffic"]}};
+  return part.dump(-1, ' ', false, engine::Json::error_handler_t::replace);
+}
+
+/// Ranks that ran by themselves: what they have called, as if they had run together. What could not be read.
+std::vector<std::string> compare_journals(const std::map<std::string, std::string>& texts, const Fates& known,
+                                          const LineText& line_text) {
+  std::vector<std::string> problems;
+  const std::vector<ranks::Journal> journals = journals_in(texts, problems);
+  for (engine::Finding& finding : ranks::compare(journals, fates_from(known))) keep(std::move(finding), line_text, 0);
+  return problems;
 }
 
 /// Takes in the reports of all processes, by name, with what they left beside them; what could not be read.
@@ -159,6 +200,8 @@ void define_ranks(py::module_& m) {
       .def("look", &look)
       .def("end", &ranks::Meeting::end);
   m.def("judge_ranks", &judge_ranks);
+  m.def("compare_journals", &compare_journals);
+  m.def("journal_traffic", &journal_traffic);
   m.def("take_in_processes", &take_in_processes);
   m.def("find_drifts", &ranks::find_drifts);
   m.def("have_met", [](const std::string& folder) { return !ranks::jobs_in(folder).empty(); });

@@ -24,6 +24,14 @@ void merge_lists(std::vector<T>& whole, const std::vector<T>& part, Same same, A
 void sign(Report& report, int ranks, std::optional<int> rank) {
   report.program.ranks = ranks;
   if (!rank) return;
+  if (report.cluster) {  // what the ledger knows, which was not there when the rank described itself
+    for (ClusterRank& each : report.cluster->ranks) {
+      for (const DeviceMemory& memory : report.memory) {
+        if (memory.peak > each.peak)
+          each.device = memory.device, each.peak = memory.peak, each.capacity = memory.capacity;
+      }
+    }
+  }
   for (Finding& finding : report.findings) {
     if (finding.ranks.empty()) finding.ranks = {*rank};
   }
@@ -91,6 +99,10 @@ void merge_into(Report& whole, const Report& part) {
           a.count += b.count;
           a.bytes = std::max(a.bytes, b.bytes);
         });
+  }
+  if (part.cluster) {
+    if (!whole.cluster) whole.cluster.emplace();
+    merge_into(*whole.cluster, *part.cluster);
   }
   whole.program.steps = std::max(whole.program.steps, part.program.steps);
   whole.program.ops += part.program.ops;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "locus/engine/cluster.h"
 #include "locus/engine/finding.h"
 
 namespace locus::engine {
@@ -200,7 +201,8 @@ struct Report {
   std::vector<Ignored> ignored;
   std::vector<NotRun> not_run;
   std::optional<Comparison> baseline;
-  std::optional<DryRun> dry;  ///< none: tensors had their values
+  std::optional<DryRun> dry;            ///< none: tensors had their values
+  std::optional<Cluster> cluster = {};  ///< none: all ranks ran, or there are none
   bool operator==(const Report&) const = default;
 };
 

@@ -222,7 +222,7 @@ void from_json(const Json& json, Report& report) {
   report.version = kReportVersion;  // what is written again is written as of today
   fields("findings", report.findings)("transfers", report.transfers)("syncs", report.syncs)("models", report.models)(
       "program", report.program)("notes", report.notes)("ignored", report.ignored)("not_run", report.not_run)(
-      "baseline", report.baseline)("dry", report.dry);
+      "baseline", report.baseline)("dry", report.dry)("cluster", report.cluster);
 
   const auto memory = json.find("memory");
   if (memory == json.end() || memory->is_null()) return;
@@ -256,6 +256,7 @@ void to_json(Json& json, const Report& report) {
   json["not_run"] = list(report.not_run);
   json["baseline"] = fields::or_null(report.baseline);
   json["dry"] = fields::or_null(report.dry);
+  if (report.cluster) json["cluster"] = *report.cluster;
 }
 
 namespace {

@@ -131,7 +131,10 @@ std::string closing_words(const Report& report) {
   words.what += words.detail;
   const Totals totals = totals_of(report);
   std::string steps = program.steps > 0 ? " in " + counted(program.steps, "step") : "";
-  if (program.ranks > 0) steps += " on " + counted(program.ranks, "rank");
+  if (program.ranks > 0) {
+    const std::string some = report.cluster ? grouped(size_of(report.cluster->ranks)) + " of " : "";
+    steps += " on " + some + counted(program.ranks, "rank");
+  }
   const std::string seconds = unbroken(fmt::format("{:.1f} s", program.seconds));
   const std::string ops = counted(program.ops, "op") + " checked";
   const std::string ignored = ignored_text(report);

@@ -107,6 +107,7 @@ std::string render_html(const Report& report, const HtmlOptions& options) {
   };
   const Section sections[] = {{"edits", "Edits", html_edits(report, directory)},
                               {"findings", "Findings", html_findings(report, directory)},
+                              {"cluster", "Cluster", html_cluster(report, directory)},
                               {"dry", "Dry run", html_dry(report, directory)},
                               {"since", "Since", html_since(report, directory)},
                               {"ignored", "Ignored", html_ignored(report, directory)},

@@ -109,6 +109,7 @@ std::string html_syncs(const engine::Report& report, std::string_view directory)
 std::string html_memory(const engine::Report& report, std::string_view directory);
 std::string html_since(const engine::Report& report, std::string_view directory);
 std::string html_ignored(const engine::Report& report, std::string_view directory);
+std::string html_cluster(const engine::Report& report, std::string_view directory);
 std::string html_dry(const engine::Report& report, std::string_view directory);
 std::string html_not_run(const engine::Report& report, std::string_view directory);
 

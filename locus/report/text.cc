@@ -131,6 +131,63 @@ std::string made_up(const Report& report, const TextOptions& options) {
   return out;
 }
 
+/// Which ranks stood for all, what each holds, what a step moves between them.
+std::string cluster(const Report& report, const TextOptions& options) {
+  if (!report.cluster) return {};
+  const engine::Cluster& all = *report.cluster;
+  std::string meshes;
+  for (const engine::ClusterMesh& mesh : all.meshes) meshes += (meshes.empty() ? ": " : "; ") + clean(words(mesh));
+  std::vector<LedgerRow> ranks, traffic, placements, replicas;
+  for (const engine::ClusterRank& each : all.ranks) {
+    std::string share = "–";
+    if (each.capacity > 0) {
+      share = fmt::format("{:.0f} % of the card",
+                          100.0 * static_cast<double>(each.peak) / static_cast<double>(each.capacity));
+      if (each.peak > each.capacity) share += ": does not fit";
+    }
+    const std::string where = each.coordinates.empty() ? "" : " (" + each.coordinates + ")";
+    ranks.push_back(
+        {fmt::format("rank {}{}", each.rank, clean(where)), {bytes_text(each.peak), share, clean(each.role)}});
+  }
+  for (const engine::ClusterTraffic& each : all.traffic) {
+    const std::string group =
+        each.group.empty() ? fmt::format("{} ranks", each.size) : fmt::format("{} of {}", clean(each.group), each.size);
+    traffic.push_back({clean(each.call),
+                       {group, counted(each.count, "time"), bytes_text(each.bytes),
+                        each.line > 0 ? place(each.file, each.line, options.directory) : ""}});
+  }
+  for (const engine::ClusterPlacement& each : all.placements) {
+    placements.push_back(
+        {clean(each.placement),
+         {grouped(each.count), bytes_text(each.bytes) + " on a rank", bytes_text(each.whole) + " in all"}});
+  }
+  for (const engine::ClusterReplica& each : all.replicas) {
+    replicas.push_back(
+        {shorten(clean(each.name), 60),
+         {bytes_text(each.bytes), fmt::format("on each of {} ranks", grouped(each.copies)), clean(each.placement)}});
+  }
+  std::string out =
+      hanging("cluster: ",
+              fmt::format("{} of {} ranks on {} ran{}", grouped(static_cast<std::int64_t>(all.ranks.size())),
+                          grouped(all.world), counted(all.hosts, "host"), meshes),
+              options, Tone::kBold);
+  out += table("memory at the peak, by rank", std::move(ranks), options);
+  out += table(all.step >= 0 ? "between ranks in a step, by bytes" : "between ranks, by bytes", std::move(traffic),
+               options);
+  out += table("parameters, by how they are spread", std::move(placements), options);
+  out += table("large, and the same on several ranks", std::move(replicas), options);
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, all.unknown.size()); ++i)
+    out += hanging("not known: ", clean(all.unknown[i]), options, Tone::kBold);
+  if (all.unknown.size() > kShown) {
+    out += hanging(
+        "not known: ",
+        "and " + counted_more(static_cast<std::int64_t>(all.unknown.size() - kShown), "thing") + ", in the JSON report",
+        options, Tone::kBold);
+  }
+  return out;
+}
+
 /// What "nothing found" does not speak of: code with tensors that never ran.
 std::string not_run(const Report& report, const TextOptions& options) {
   if (report.not_run.empty()) return {};
@@ -206,7 +263,7 @@ std::string render_text(const Report& report, const TextOptions& asked) {
   std::string out = render_findings(report, options);
   if (options.ledger) out += ledger(report, options);
   if (options.quiet) return out;
-  out += made_up(report, options) + baseline(report, options) + not_run(report, options);
+  out += cluster(report, options) + made_up(report, options) + baseline(report, options) + not_run(report, options);
   for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
   return out + render_summary(report, options) + what_next(report, options);
 }

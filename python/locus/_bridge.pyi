@@ -10,6 +10,17 @@ from typing import TypeVar, type_check_only
 import torch
 from torch.distributed.distributed_c10d import Backend, Store
 
+from locus._bridge_ranks import LoneGroup as LoneGroup
+from locus._bridge_ranks import LoneStore as LoneStore
+from locus._bridge_ranks import Meeting as Meeting
+from locus._bridge_ranks import RankCall as RankCall
+from locus._bridge_ranks import begin_alone as begin_alone
+from locus._bridge_ranks import journal_text as journal_text
+from locus._bridge_ranks import keep_journal as keep_journal
+from locus._bridge_ranks import note_other_ranks as note_other_ranks
+from locus._bridge_ranks import rank_waits_for as rank_waits_for
+from locus._bridge_ranks import say_rank_ended as say_rank_ended
+from locus._bridge_ranks import taken_as_same as taken_as_same
 from locus._bridge_reports import News as News
 from locus._bridge_reports import Report as Report
 from locus._bridge_reports import TextOptions as TextOptions
@@ -19,7 +30,6 @@ from locus.program.shapes import Location
 _Result = TypeVar("_Result")
 _LineText = Callable[[str, int], str]
 _SettingOf = Callable[[Sequence[Location]], str]
-_Group = tuple[str, Sequence[int], Sequence[int], Sequence[int]]
 _Reporter = Callable[
     [raw.RawCase | raw.RawRace | raw.RawGraph, FrameType | None, int], tuple[bool, str, Callable[[], None] | None]
 ]
@@ -216,29 +226,14 @@ class ProcessGroupNCCL(Backend):
     def _set_default_timeout(self, timeout: datetime.timedelta, /) -> None: ...
 
 # Ranks: locus/bridge/ranks.cc
-class RankCall:
-    """A call of a process group, on its way to the comparison."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-
-class Meeting:
-    """This process among the ranks of a job: locus/engine/ranks/parting.h."""
-
-    def __init__(self, folder: str, job: str, rank: int, world: int, setting_of: _SettingOf) -> None: ...
-    def hear(
-        self, call: RankCall, members: Sequence[int], is_known: bool, places: Sequence[Location],
-        feed: tuple[int, int, int, str] | None, line_text: _LineText, /,
-    ) -> str | None: ...  # fmt: skip
-    def look(self, groups: Sequence[_Group], in_backward: bool, line_text: _LineText, /) -> tuple[str, str] | None: ...
-    def end(self) -> None: ...
-
 def judge_ranks(
     folder: str, fates: Mapping[int, tuple[int, str, str]], line_text: _LineText, setting_of: _SettingOf, /
 ) -> None: ...
 def take_in_processes(reports: Mapping[str, str | bytes], passes: Mapping[str, str | bytes], /) -> list[str]: ...
+def compare_journals(
+    texts: Mapping[str, str | bytes], fates: Mapping[int, tuple[int, str, str]], line_text: _LineText, /
+) -> list[str]: ...
+def journal_traffic(texts: Mapping[str, str | bytes], line_text: _LineText, /) -> str: ...
 def have_met(folder: str, /) -> bool: ...
 def find_drifts(folder: str, /) -> list[str]: ...
 def add_seen(facts: str, /) -> None: ...
@@ -251,6 +246,8 @@ class Bridge(ModuleType):
     torch_version: str
     DrySettings = DrySettings
     Graph = Graph
+    LoneGroup = LoneGroup
+    LoneStore = LoneStore
     Meeting = Meeting
     News = News
     PolicyCall = PolicyCall
@@ -267,6 +264,7 @@ class Bridge(ModuleType):
     add_seen = staticmethod(add_seen)
     are_parameters = staticmethod(are_parameters)
     aside = staticmethod(aside)
+    begin_alone = staticmethod(begin_alone)
     begin_part = staticmethod(begin_part)
     begin_step = staticmethod(begin_step)
     begin_watching = staticmethod(begin_watching)
@@ -277,6 +275,7 @@ class Bridge(ModuleType):
     clear_findings = staticmethod(clear_findings)
     close_peak = staticmethod(close_peak)
     codes = staticmethod(codes)
+    compare_journals = staticmethod(compare_journals)
     count_repeats = staticmethod(count_repeats)
     count_step = staticmethod(count_step)
     current_site = staticmethod(current_site)
@@ -304,6 +303,8 @@ class Bridge(ModuleType):
     has_copied = staticmethod(has_copied)
     is_capturing = staticmethod(is_capturing)
     new_pool = staticmethod(new_pool)
+    note_other_ranks = staticmethod(note_other_ranks)
+    rank_waits_for = staticmethod(rank_waits_for)
     report_graph = staticmethod(report_graph)
     has_run = staticmethod(has_run)
     have_met = staticmethod(have_met)
@@ -315,7 +316,10 @@ class Bridge(ModuleType):
     is_dry = staticmethod(is_dry)
     is_known = staticmethod(is_known)
     is_met_at = staticmethod(is_met_at)
+    journal_text = staticmethod(journal_text)
+    journal_traffic = staticmethod(journal_traffic)
     judge_ranks = staticmethod(judge_ranks)
+    keep_journal = staticmethod(keep_journal)
     late_threads = staticmethod(late_threads)
     listen_to_collectives = staticmethod(listen_to_collectives)
     made_at = staticmethod(made_at)
@@ -356,6 +360,7 @@ class Bridge(ModuleType):
     reset_peak_memory_stats = staticmethod(reset_peak_memory_stats)
     reset_steps = staticmethod(reset_steps)
     resize_storage = staticmethod(resize_storage)
+    say_rank_ended = staticmethod(say_rank_ended)
     see_thread = staticmethod(see_thread)
     set_copy_follower = staticmethod(set_copy_follower)
     set_device = staticmethod(set_device)
@@ -379,6 +384,7 @@ class Bridge(ModuleType):
     take_in = staticmethod(take_in)
     take_in_processes = staticmethod(take_in_processes)
     take_kept_error = staticmethod(take_kept_error)
+    taken_as_same = staticmethod(taken_as_same)
     tell_seen = staticmethod(tell_seen)
     transfers = staticmethod(transfers)
     typed_doors = staticmethod(typed_doors)

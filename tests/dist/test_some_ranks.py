@@ -1,13 +1,28 @@
-"""`run --nproc`, and `--nnodes`: ranks of several hosts on this machine."""
+"""`--nnodes`, dry ranks, and `--ranks`: some ranks stand for all, their calls are compared, and there is one report."""
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 LOCUS = [sys.executable, "-m", "locus"]
+PROGRAMS = Path(__file__).parent.parent / "programs" / "cluster"
 
 
 def run(*arguments, cwd, timeout=300):
     return subprocess.run([*LOCUS, *arguments], cwd=cwd, timeout=timeout, capture_output=True, text=True)
+
+
+def check(tmp_path, text, *options):
+    """(the report, the finished process)"""
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    done = run("check", "--dry", *options, "--json", "report.json", "train.py", cwd=tmp_path)
+    assert (tmp_path / "report.json").exists(), done.stderr
+    return json.loads((tmp_path / "report.json").read_text()), done
 
 
 def test_run_starts_ranks_on_hosts(tmp_path):
@@ -34,3 +49,192 @@ def test_memory_is_of_one_process(tmp_path):
 def test_run_hands_on_the_exit_status(tmp_path):
     (tmp_path / "train.py").write_text("import os, sys\nsys.exit(3 if os.environ['RANK'] == '1' else 0)\n")
     assert run("run", "--nproc", "2", "train.py", cwd=tmp_path).returncode == 3
+
+
+DRY_RANKS = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+torch.cuda.set_device(rank)
+import locus
+small = torch.tensor([rank + 1], device="cuda")
+dist.all_reduce(small)
+assert small.item() == 3, small
+large = torch.empty(1 << 34, dtype=torch.bfloat16, device="cuda")  # 32 GiB that nobody has
+dist.all_reduce(large)
+assert not locus.is_known(large)
+parts = torch.empty(1 << 35, dtype=torch.bfloat16, device="cuda")
+dist.all_gather_into_tensor(parts, large)
+dist.reduce_scatter_tensor(large, parts)
+work = dist.isend(large, 1) if rank == 0 else dist.irecv(large, 0)
+work.wait()
+got = [torch.zeros(1, dtype=torch.long, device="cuda") for _ in range(2)]
+dist.all_gather(got, torch.tensor([rank * 10], device="cuda"))
+assert [t.item() for t in got] == [0, 10]
+unknown = torch.randn(1 << 20, device="cuda").sum() if rank == 0 else torch.ones((), device="cuda")
+dist.all_reduce(unknown)
+assert not locus.is_known(unknown)  # of one rank it was not known
+dist.broadcast(unknown, 1) if rank else dist.broadcast(unknown, 1)
+"""
+
+
+def test_dry_ranks_exchange_what_is_small_and_known(tmp_path):
+    report, done = check(tmp_path, DRY_RANKS, "--nproc", "2", "--memory", "200GiB")
+    assert done.returncode == 0, done.stderr
+    assert not report["findings"] and report["program"]["ranks"] == 2
+
+
+ALL_CALLS = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+dist.init_process_group("cpu:gloo,cuda:nccl")
+rank, world = dist.get_rank(), dist.get_world_size()
+assert world == 1024
+mesh = init_device_mesh("cuda", (128, 8), mesh_dim_names=("dp", "tp"))
+assert torch.cuda.current_device() == rank % 8
+tp = mesh.get_group("tp")
+assert dist.get_rank(tp) == rank % 8 and dist.get_world_size(tp) == 8
+large = torch.empty(8 << 20, dtype=torch.float32, device="cuda")
+part = torch.empty(1 << 20, device="cuda")
+dist.all_reduce(large)
+dist.all_gather_into_tensor(large, part, group=tp)
+dist.reduce_scatter_tensor(part, large, group=tp)
+dist.all_to_all_single(large.clone(), large, group=tp)
+dist.broadcast(large, 0)
+count = torch.tensor([3], device="cuda")
+dist.all_reduce(count, group=tp)
+assert count.item() == 24, count                      # as if all had given the same
+on_host = torch.tensor([2])
+dist.all_reduce(on_host)
+assert on_host.item() == 2048
+dist.barrier()
+dist.monitored_barrier(dist.new_group(backend="gloo"))
+objects = [None] * 8
+dist.all_gather_object(objects, {"rank": rank}, group=tp)
+assert objects == [{"rank": rank}] * 8
+told = [{"from": rank}]
+dist.broadcast_object_list(told, src=0)
+assert told == [{"from": 0}], told                    # rank 0 runs, and what it says is heard
+if rank == 0:
+    dist.send(large, 1)
+elif rank == 1:
+    dist.recv(large, 0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1024, 1024).cuda(), device_ids=[rank % 8])
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    model(torch.ones(4, 1024, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("never reached: two steps are enough")
+"""
+
+
+def test_some_ranks_stand_for_all(tmp_path):
+    report, done = check(tmp_path, ALL_CALLS, "--nproc", "1024", "--ranks", "0,1,512")
+    assert done.returncode == 0, done.stderr
+    assert "never reached" not in done.stdout and not report["findings"]
+    cluster = report["cluster"]
+    assert (cluster["world"], cluster["hosts"], [each["rank"] for each in cluster["ranks"]]) == (1024, 128, [0, 1, 512])
+    assert cluster["meshes"] == [{"names": ["dp", "tp"], "shape": [128, 8], "ranks": []}]
+    assert all(each["peak"] > 32 << 20 for each in cluster["ranks"])
+    assert [each["device"] for each in cluster["ranks"]] == ["cuda:0", "cuda:1", "cuda:0"]
+    step = {each["call"]: each for each in cluster["traffic"]}
+    assert step["all_reduce"]["bytes"] == 4 * (1024 * 1024 + 1024) and step["all_reduce"]["ranks"] == [0, 1, 512]
+    assert any("taken to be the same at train.py" in each for each in cluster["unknown"])
+    assert "3 of 1,024 ranks on 128 hosts ran" in done.stderr
+
+
+PARTED = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+torch.cuda.set_device(rank % 8)
+x = torch.ones(4, device="cuda")
+dist.all_reduce(x)
+if rank == 511:
+    dist.broadcast(x, 0)
+else:
+    dist.all_reduce(x)
+"""
+
+
+def test_sequences_are_compared(tmp_path):
+    report, done = check(tmp_path, PARTED, "--nproc", "512", "--ranks", "0,511")
+    assert done.returncode == 1, done.stderr
+    (finding,) = report["findings"]
+    assert finding["code"] == "LOC024" and finding["ranks"] == [0, 511]
+    assert {finding["cause"]["line"], finding["uses"][0]["line"]} == {9, 11}
+
+
+def test_a_rank_that_does_not_come(tmp_path):
+    text = PARTED.replace("dist.broadcast(x, 0)", "pass")
+    report, done = check(tmp_path, text, "--nproc", "512", "--ranks", "0,511")
+    assert done.returncode == 1, done.stderr
+    assert [finding["code"] for finding in report["findings"]] == ["LOC025"]
+
+
+def test_roles_are_found(tmp_path):
+    """A Llama of a few layers on 2 × 2 × 2 ranks: fully_shard, tensor parallel, all roles by themselves."""
+    done = run(
+        "check", "--dry", "--nproc", "8", "--ranks", "auto", "--json", str(tmp_path / "r.json"), "--html",
+        str(tmp_path / "r.html"), str(PROGRAMS / "llama.py"), "--size", "tiny", "--dp", "2", "--shard", "2", "--tp",
+        "2", "--length", "64", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    roles = {each["rank"]: each["role"] for each in report["cluster"]["ranks"]}
+    assert roles == {
+        0: "first of all",
+        1: "last of tp",
+        2: "last of shard",
+        4: "last of dp",
+        7: "last of each dimension",
+    }
+    spread = {each["placement"] for each in report["cluster"]["placements"]}
+    assert any("dp: replicated" in each and "shard: split along 0" in each for each in spread), spread
+    groups = {each["group"] for each in report["cluster"]["traffic"]}
+    assert {"dp", "shard", "tp"} <= groups
+    assert "<svg" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_pipeline(tmp_path):
+    done = run(
+        "check", "--dry", "--nproc", "8", "--ranks", "auto", "--json", str(tmp_path / "r.json"),
+        str(PROGRAMS / "llama.py"), "--size", "tiny", "--pp", "4", "--dp", "1", "--shard", "1", "--tp", "2", "--length",
+        "64", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    roles = {each["rank"]: each["role"] for each in report["cluster"]["ranks"]}
+    assert {2: "stage 1 of pp", 4: "stage 2 of pp", 6: "stage 3 of pp"}.items() <= roles.items()
+    assert {"send", "recv"} <= {each["call"] for each in report["cluster"]["traffic"]}
+
+
+FAKED = """
+import runpy, sys
+import torch, torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+plain = dist.init_process_group
+dist.init_process_group = lambda backend: plain("fake", store=FakeStore(), rank=0, world_size=8)
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+print("peak", torch.cuda.max_memory_allocated())
+"""
+WIDTHS = ["--size", "tiny", "--dp", "2", "--shard", "2", "--tp", "2", "--length", "512"]
+
+
+@pytest.mark.slow
+def test_the_peak_is_that_of_a_rank_with_values(tmp_path):
+    """Against one rank with values, whose world PyTorch itself fakes."""
+    (tmp_path / "fake.py").write_text(FAKED)
+    llama = str(PROGRAMS / "llama.py")
+    alone = subprocess.run(
+        [*LOCUS, "run", "--devices", "8", "fake.py", llama, *WIDTHS],
+        cwd=tmp_path, timeout=300, capture_output=True, text=True, env={**os.environ, "LOCAL_RANK": "0"},
+    )  # fmt: skip
+    assert alone.returncode == 0, alone.stderr
+    peak = int(alone.stdout.split("peak ")[1])
+    done = run("check", "--dry", "--nproc", "8", "--ranks", "0", "--json", "r.json", llama, *WIDTHS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (rank,) = json.loads((tmp_path / "r.json").read_text())["cluster"]["ranks"]
+    assert abs(rank["peak"] - peak) <= 0.03 * peak, (rank["peak"], peak)

@@ -26,10 +26,12 @@ from locus.process import (
     screen,
     settings,
     simulation,
+    standing_in,
     tracing,
     watched,
 )
 from locus.process.session import Session
+from locus.program import alone, source
 from locus.program.end import End
 from locus.ranks import checking
 from locus.watch import real
@@ -58,7 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[-q | -v] [--statistics] [--explain] [--ledger] "
-        "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N [--nnodes M]] [--allow-empty] "
+        "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N [--nnodes M] [--ranks auto|0,1,…]] "
+        "[--allow-empty] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
     )
     for action in parser._actions:
@@ -255,21 +258,33 @@ def _observe_ranks(
         raise UsageError(
             "--nproc simulates a device for each rank; it can't be had with --real. Leave one of them out."
         )
+    chosen = cluster.parse_ranks(arguments.ranks, shape, options.dry is not None)
+    if chosen is not None and arguments.verify:
+        raise UsageError("edits are tried with all ranks; --ranks can't be had with --verify and `locus fix`.")
     os.environ.update(options.to_environment())
     if limit is not None:
         os.environ[children.STEPS_VARIABLE] = str(limit)
     session = Session(target.name, target.arguments, settings=project)
     session.allow_empty = arguments.allow_empty
     with children.gathering() as folder, endings.Patience() as patience:
-        end, codes = launching.launch(shape, target, patience)
+        if chosen is None:
+            roles = None
+            end, codes = launching.launch(shape, target, patience)
+        else:
+            end, codes, roles = standing_in.launch(shape, chosen, target, patience, folder)
         watched.flush()
         for variable in options.to_environment():
             os.environ.pop(variable, None)  # this process only reports: it needs no devices
         session.load()
         children.take_in(session, folder)
         checking.judge(session, folder, codes)
+        ran = shape.ranks if roles is None else len(roles.why)
         if not session.finding_count() and not checking.joined(session, folder):
-            session.incomplete = _why_not_joined(shape.ranks, codes)
+            session.incomplete = _why_not_joined(ran, codes)
+        if roles is not None:
+            calls = children.files(folder, alone.CALLS)
+            checking.compare(session, folder, calls, codes)
+            session.cluster = roles.as_cluster(shape.hosts, session.bridge.journal_traffic(calls, source.line_text))
         report = session.report(end)
         for words in checking.drifts(session, folder):
             report.add_note(words)

@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "ledger",
             "nproc",
             "nnodes",
+            "ranks",
             "statistics",
             "quiet",
             "verbose",

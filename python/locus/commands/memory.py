@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if action.dest == "card":
             action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"
             action.metavar = "NAME,..."
-        elif action.dest in ("nproc", "nnodes"):
+        elif action.dest in ("nproc", "nnodes", "ranks"):
             action.help = argparse.SUPPRESS  # refused, with the reason
     parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps (default: 3)")

@@ -8,9 +8,9 @@ import re
 import shutil
 import sys
 
-from locus import _startup
+from locus import _startup, scratch
 from locus.errors import UsageError
-from locus.process import cluster, endings, launching, notebooks, runner, settings, simulation
+from locus.process import cluster, endings, launching, notebooks, runner, settings, simulation, standing_in
 from locus.process.cards import CARDS, DEFAULT_CARD
 from locus.watch import messages
 
@@ -53,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
     program = target(arguments)
     os.environ.update(options.to_environment())
     if shape is not None:
-        return _run_ranks(shape, options, program)
+        return _run_ranks(shape, arguments, options, program)
     _startup.activate_with_torch(options)
     if program.kind != "notebook":
         return runner.run(program, _point_to_check)
@@ -64,11 +64,25 @@ def execute(arguments: argparse.Namespace) -> int:
         book.close()
 
 
-def _run_ranks(shape: cluster.Shape, options: simulation.SimulationOptions, program: runner.Target) -> int:
+def _run_ranks(
+    shape: cluster.Shape,
+    arguments: argparse.Namespace,
+    options: simulation.SimulationOptions,
+    program: runner.Target,
+) -> int:
     """The exit code of the first rank that failed, or 0."""
     cluster.check_devices(shape, options.devices)
+    chosen = cluster.parse_ranks(arguments.ranks, shape, options.dry is not None)
+    if chosen is not None and chosen.is_auto:
+        raise UsageError("--ranks auto is for `locus check`, which sees the program's meshes. Name the ranks.")
     with endings.Patience() as patience:
-        return launching.launch(shape, program, patience)[0].exit
+        if chosen is None:
+            return launching.launch(shape, program, patience)[0].exit
+        folder = scratch.make()
+        try:
+            return standing_in.launch(shape, chosen, program, patience, folder).end.exit
+        finally:
+            scratch.remove(folder)
 
 
 def _point_to_check(error: BaseException) -> None:

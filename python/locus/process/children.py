@@ -23,6 +23,7 @@ from locus import faults, scratch
 from locus.process import progress, tracing
 from locus.process.companion import Companion
 from locus.process.session import Session
+from locus.program import alone
 from locus.ranks import checking, ended_by, membership
 from locus.watch import reporter, uncaught
 
@@ -182,6 +183,7 @@ def _write_own(final: bool) -> None:
         uses_device = _session.uses_device() and not _used_before_fork
         if _is_fork and not _session.finding_count() and not membership.world() and not uses_device:
             return  # a worker that did nothing of note
+        _session.cluster = checking.own_cluster()
         report = _session.report(finished=False)
         report.sign(membership.world(), membership.rank())
         checking.leave_word(os.path.join(path, f"{os.getpid()}.passes"))
@@ -189,6 +191,7 @@ def _write_own(final: bool) -> None:
             report.leave_to_parent()
         scratch.write(os.path.join(path, f"{os.getpid()}.json"), report.render("json"))
         if final and not _is_fork:  # a fork has what its parent has kept
+            checking.leave_calls(os.path.join(path, f"{os.getpid()}{alone.CALLS}"), _session.reached_limit())
             rank = membership.rank()
             number = os.getpid() if rank is None else rank
             tracing.leave(path, number, f"process {number}" if rank is None else f"rank {rank}")

@@ -62,6 +62,8 @@ class Session:
         self.is_child = False
         """Whether another process makes the report, of what this one found too."""
         self._ops_before = 0
+        self.cluster: dict[str, object] | None = None
+        """What is known of the cluster that the program ran on, where only some of its ranks ran."""
 
     def start(self, ending: Ending | None = None) -> None:
         """Begins to watch. The devices must be simulated already. `ending` hears of what is found."""
@@ -179,6 +181,7 @@ class Session:
             {
                 "version": 1,
                 "findings": [],
+                **({} if self.cluster is None else {"cluster": self.cluster}),
                 "models": self.models.rows() if self.models is not None else [],
                 "program": {
                     "script": self.script,
@@ -197,7 +200,7 @@ class Session:
                 },
                 "notes": [
                     *self._late_threads(),
-                    *([self.note_of_limit] if self.note_of_limit and self._reached_limit() else []),
+                    *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
                 "not_run": self.coverage.not_run() if finished else [],
@@ -234,12 +237,15 @@ class Session:
         """The whole report as JSON, the contract."""
         return self.report(end, finished).render("json")
 
-    def _reached_limit(self) -> bool:
+    def reached_limit(self) -> bool:
+        """Whether the program has made all the steps that were asked for."""
         return self.limit is not None and self.bridge.steps() >= self.limit
 
     def _count_towards_limit(self, *_: object) -> None:
         # The hook that counts was registered first, so this one sees the step that has just been made.
-        if self._reached_limit():
+        if self.reached_limit():
+            if self.is_child:  # nobody is above it to catch anything else
+                raise SystemExit(0)
             raise StopAfterSteps
 
 

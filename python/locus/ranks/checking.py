@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+from typing import TYPE_CHECKING
 
-from locus import scratch
+from locus import faults, scratch
 from locus.blame import surroundings
-from locus.program import source
+from locus.program import alone, source
 from locus.program.end import End
-from locus.ranks import ended_by, membership
+from locus.ranks import ended_by, membership, record
 from locus.watch.session import Session
 
+if TYPE_CHECKING:
+    from locus.ranks.spread import Spread
+
 _session: Session | None = None
+_spread: Spread | None = None
 
 
 def leave_word(path: str) -> None:
@@ -26,13 +32,56 @@ def leave_word(path: str) -> None:
             scratch.write(path, json.dumps({"rank": number, **word}))
 
 
+def leave_calls(path: str, cut: bool) -> None:
+    """Writes down this rank's collectives, to be compared when all are done; `cut`: the run was ended early."""
+    number = membership.rank()
+    if alone.is_alone() and _session is not None and number is not None and membership.world():
+        known = {name: (group.label, group.members) for name, group in record.groups().items()}
+        text = _session.bridge.journal_text(number, membership.world(), cut, known)
+        scratch.write(path, text.encode())
+        record.leave(final=True)
+
+
+def own_cluster() -> dict[str, object] | None:
+    """What this rank says of itself and its part of the cluster; None where all ranks run."""
+    if not alone.is_alone() or _session is None or _spread is None:
+        return None
+    same = [
+        f"what other ranks gave was taken to be the same at {os.path.basename(file)}:{line}, {_times(count)}"
+        for file, line, count in _session.bridge.taken_as_same()
+        if file
+    ]
+    return {
+        "ranks": [{"rank": _spread.rank, "parameters": _spread.bytes}],
+        "meshes": record.meshes(),
+        "placements": list(_spread.placements.values()),
+        "replicas": _spread.replicas,
+        "unknown": same,
+    }
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def compare(session: Session, folder: str, calls: dict[str, bytes], codes: dict[int, int]) -> None:
+    """Ranks that ran by themselves, as if they had run together."""
+    fates = _fates(session, folder, codes)
+    for problem in session.bridge.compare_journals(calls, fates, source.line_text):
+        faults.note("the calls of a rank", ValueError(problem))
+
+
+def _fates(session: Session, folder: str, codes: dict[int, int]) -> dict[int, tuple[int, str, str]]:
+    """How each rank ended: its status, the signal and the error that ended it."""
+    errors = session.safely("the errors of ranks", ended_by.read, folder) or {}
+    return {
+        rank: (code, End.by_signal(-code).by if code < 0 else "", errors.get(rank, "")) for rank, code in codes.items()
+    }
+
+
 def judge(session: Session, folder: str, codes: dict[int, int] | None = None) -> None:
     """What only somebody who has seen all ranks can say; after their reports were taken in."""
-    errors = session.safely("the errors of ranks", ended_by.read, folder) or {}
-    fates = {
-        rank: (code, End.by_signal(-code).by if code < 0 else "", errors.get(rank, ""))
-        for rank, code in (codes or {}).items()
-    }
+    fates = _fates(session, folder, codes or {})
     session.safely(
         "judging the ranks", session.bridge.judge_ranks, folder, fates, source.line_text, surroundings.around
     )
@@ -50,7 +99,7 @@ def joined(session: Session, folder: str) -> bool:
 
 def install(session: Session) -> None:
     """Looks at torch.distributed, where PyTorch has it. Once a process."""
-    global _session
+    global _session, _spread
     import torch
 
     is_first, _session = _session is None, session
@@ -69,6 +118,14 @@ def install(session: Session) -> None:
 
     reduction.install(session)
     devices.install(session)
+    if alone.is_alone():
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        from locus.ranks import spread
+
+        record.install()
+        _spread = spread.Spread(int(os.environ["RANK"]))
+        register_optimizer_step_post_hook(_spread.at_step)
     original = c10d._update_default_pg  # every way of making the first group ends there
 
     @functools.wraps(original)
@@ -83,7 +140,9 @@ def install(session: Session) -> None:
 def _joined() -> None:
     membership.join()
     number = membership.rank()
-    if _session is not None and number is not None:
+    if _session is not None and number is not None and alone.is_alone():
+        _session.bridge.keep_journal()
+    elif _session is not None and number is not None:
         from locus.ranks import listener
 
         listener.install(_session, membership.job(), number, membership.world())

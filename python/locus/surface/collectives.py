@@ -16,6 +16,7 @@ import torch
 
 from locus.after_import import after_import
 from locus.program import alone
+from locus.surface import alone as alone_surface
 from locus.surface import not_simulated, sharded_random
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def install(bridge: Bridge) -> None:
     for module in (constants, c10d):
         if getattr(module, "default_pg_nccl_timeout", limit) is None:
             module.default_pg_nccl_timeout = limit  # type: ignore[attr-defined]
+    if alone.is_alone():
+        alone_surface.install(bridge)
     _let_gloo_have_device_tensors(c10d, group)
     after_import("torch.distributed.tensor._random", sharded_random.install)
     torch.cuda.nccl.version = lambda: _VERSION

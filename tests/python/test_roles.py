@@ -1,0 +1,130 @@
+"""Which ranks stand for all (`--ranks auto`), what a text says of ranks, the shape of a cluster. No torch."""
+
+import argparse
+import json
+
+import pytest
+from locus.errors import UsageError
+from locus.process import cluster, roles
+from locus.program import rank_text
+from locus.ranks.record import label_of
+
+
+def mesh(names, shape):
+    size = 1
+    for each in shape:
+        size *= each
+    return {"names": names, "shape": shape, "ranks": list(range(size))}
+
+
+BIG = mesh(["dp", "shard", "tp"], [16, 8, 8])
+
+
+def hear(taken, *meshes, groups=()):
+    taken.hear({"rank": 0, "meshes": list(meshes), "groups": list(groups), "files": []})
+
+
+def test_first_and_last_of_each_dimension():
+    taken = roles.Roles(1024, 8)
+    hear(taken, BIG)
+    assert sorted(taken.why) == [0, 7, 56, 960, 1023]
+    assert taken.why[7] == "last of tp" and taken.why[960] == "last of dp"
+    assert roles.coordinates(967, [BIG]) == "dp 15, shard 0, tp 7"
+
+
+def test_all_stages_of_a_pipeline():
+    taken = roles.Roles(16, 8)
+    hear(taken, mesh(["pp", "tp"], [4, 4]))
+    assert sorted(taken.why) == [0, 3, 4, 8, 12, 15]
+
+
+def test_ranks_that_the_text_names():
+    taken = roles.Roles(1024, 8)
+    taken.read("a.py", "a.py", "if rank == 3 or local_rank == 5:\n  pass\nif dist.get_rank() == world_size - 1: pass\n")
+    taken.read("b.py", "b.py", "if tp_rank == 2: pass\nif rank == args.first: pass\nopen(f'{rank}.pt')\n")
+    hear(taken, BIG)
+    assert {3, 5, 1023, 2} <= set(taken.why)
+    assert taken.why[3] == "named at a.py:1" and taken.why[2] == "named at b.py:1"
+    assert taken.unknown == [
+        "a rank is compared with what is no constant at b.py:2",
+        "a file is opened by its rank at b.py:3",
+    ]
+
+
+def test_groups_and_messages():
+    taken = roles.Roles(8, 8)
+    hear(taken, groups=[[0, 2, 5], list(range(8))])
+    calls = {"groups": [{"members": [0, 6]}], "kinds": [{"name": "send", "group": 0, "root": 1}]}
+    taken.hear_calls(0, json.dumps(calls).encode())
+    taken.hear_calls(0, b"{")
+    assert taken.why == {5: "last of a group of 3", 6: "exchanges messages with rank 0"}
+
+
+def test_no_more_than_a_few():
+    taken = roles.Roles(4096, 8)
+    for rank in range(100):
+        taken.add(rank, "")
+    assert len(taken.why) == roles.MOST and len(taken.left_out) == 100 - roles.MOST
+    unknown = taken.as_cluster(512, "{}")["unknown"]
+    assert unknown == [f"36 more ranks have a role of their own; {roles.MOST} at most are run"]
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("rank == 0", [("", 0)]),
+        ("0 != self.global_rank", [("", 0)]),
+        ("rank < 4", [("", 3), ("", 4)]),
+        ("rank in (1, 6)", [("", 1), ("", 6)]),
+        ("rank % 8 == 5", [("", 5)]),
+        ("int(os.environ['LOCAL_RANK']) == 2", [("local", 2)]),
+        ("mesh.get_local_rank('pp') == 1", [("pp", 1)]),
+        ("rank is None", []),
+        ("rank == other_rank", []),
+        ("name == 'rank'", []),
+    ],
+)
+def test_what_a_text_compares(text, found):
+    read = rank_text.read(f"x = {text}\n")
+    assert [(each.of, each.rank) for each in read.compared] == found and not read.unknown
+
+
+def test_a_group_is_called_by_its_dimension():
+    assert label_of([0, 8, 16, 24, 32, 40, 48, 56], [BIG]) == "shard"
+    assert label_of([1, 2], [BIG]) == "" and label_of(list(range(1024)), [BIG]) == "world"
+
+
+def arguments(**given):
+    return argparse.Namespace(**{"nproc": None, "nnodes": None, "ranks": None, **given})
+
+
+def test_the_shape_of_a_cluster():
+    assert cluster.parse(arguments()) is None
+    assert cluster.parse(arguments(nproc="16")) == (16, 1)
+    assert cluster.parse(arguments(nproc="16", nnodes="4")) == (16, 4)
+    assert cluster.parse(arguments(nproc="1024")) == (1024, 128)
+    found = cluster.Shape(16, 4).environment(6, 1234)
+    assert (found["RANK"], found["LOCAL_RANK"], found["GROUP_RANK"], found["LOCAL_WORLD_SIZE"]) == ("6", "2", "1", "4")
+    chosen = cluster.parse_ranks("512, 0,1", cluster.Shape(1024, 128), True)
+    assert chosen == ([0, 1, 512], False)
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"nnodes": "2"}, "--nnodes is about the ranks of --nproc"),
+        ({"ranks": "auto"}, "--ranks is about the ranks of --nproc"),
+        ({"nproc": "8", "nnodes": "3"}, "can't be spread evenly"),
+        ({"nproc": "8", "nnodes": "none"}, "--nnodes none is not a number of hosts"),
+        ({"nproc": "1021"}, "makes 1021 devices on each"),
+    ],
+)
+def test_clusters_that_can_not_be(given, words):
+    with pytest.raises(UsageError, match=words):
+        cluster.parse(arguments(**given))
+
+
+@pytest.mark.parametrize("text, dry, words", [("0", False, "--ranks needs --dry"), ("0,8", True, "from 0 to 7")])
+def test_ranks_that_can_not_be(text, dry, words):
+    with pytest.raises(UsageError, match=words):
+        cluster.parse_ranks(text, cluster.Shape(8, 1), dry)
