@@ -217,6 +217,13 @@ std::optional<sim::RecurrentShape> recurrent_shape(const Piece& piece, int gates
   return shape;
 }
 
+/// cuDNN wants a step after the other: an input that lies otherwise is copied for as long as a call takes.
+int64_t input_copy(const Piece& piece) {
+  const Tensor input = piece.arguments[kInput].toTensor();
+  const bool in_order = (piece.arguments[kBatchFirst].toBool() ? input.transpose(0, 1) : input).is_contiguous();
+  return in_order ? 0 : static_cast<int64_t>(input.nbytes());
+}
+
 template <int kGates>
 void recurrent_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   Piece piece(op, *stack);
@@ -224,7 +231,7 @@ void recurrent_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack*
   const auto shape = on_one_device(tensors) ? recurrent_shape(piece, kGates) : std::nullopt;
   if (!shape.has_value()) return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
   piece.reserve = sim::recurrent_reserve(*shape);
-  piece.workspace = sim::recurrent_workspace(*shape);
+  piece.workspace = sim::recurrent_workspace(*shape) + input_copy(piece);
   piece.once = true;
   run(piece, tensors, stack);
 }
