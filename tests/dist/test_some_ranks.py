@@ -173,6 +173,18 @@ def test_a_rank_that_does_not_come(tmp_path):
     assert [finding["code"] for finding in report["findings"]] == ["LOC025"]
 
 
+def test_what_one_rank_alone_does_is_seen_beside_another(tmp_path):
+    """Without a mesh: the first rank would never show that nobody comes to its barrier."""
+    text = PARTED.replace("rank == 511", "rank == 0").replace("dist.broadcast(x, 0)", "dist.barrier()")
+    report, done = check(tmp_path, text.replace("else:\n    dist.all_reduce(x)", ""), "--nproc", "512", "--ranks", "auto")
+    assert [each["rank"] for each in report["cluster"]["ranks"]] == [0, 511]
+    (finding,) = report["findings"]
+    assert done.returncode == 1 and finding["code"] in ("LOC024", "LOC025") and 9 in {
+        finding["cause"]["line"],
+        finding["uses"][0]["line"],
+    }, finding
+
+
 def test_roles_are_found(tmp_path):
     """A Llama of a few layers on 2 × 2 × 2 ranks: fully_shard, tensor parallel, all roles by themselves."""
     done = run(
@@ -188,7 +200,7 @@ def test_roles_are_found(tmp_path):
         1: "last of tp",
         2: "last of shard",
         4: "last of dp",
-        7: "last of each dimension",
+        7: "last of all",
     }
     spread = {each["placement"] for each in report["cluster"]["placements"]}
     assert any("dp: replicated" in each and "shard: split along 0" in each for each in spread), spread

@@ -45,6 +45,9 @@ class _Ranks:
         self.roles = roles.Roles(shape.ranks, shape.per_host)
         for rank in chosen.ranks:
             self.roles.add(rank, "first of all" if chosen.is_auto else "asked for")
+        if chosen.is_auto:
+            # What the first rank alone does, or all but the first, shows only beside another one.
+            self.roles.add(shape.ranks - 1, "last of all")
         if chosen.is_auto and target.kind == "script":
             self._read(target.name)
         self.running: dict[int, subprocess.Popen[bytes]] = {}
@@ -91,7 +94,7 @@ class _Ranks:
 
     def _knows_roles(self) -> bool:
         """The first rank has made its meshes, or is done."""
-        return 0 in self.codes or bool(self.roles.meshes) or len(self.roles.why) > 1
+        return 0 in self.codes or bool(self.roles.meshes) or len(self.roles.why) > 2
 
     def _start(self, rank: int) -> None:
         words = alone.environment(sorted(self.roles.why), self.chosen.is_auto, self.folder)
