@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from locus.blame import findings, statement_order
 from locus.blame.seen import Facts
-from locus.program import histories, identity, moments
+from locus.program import hand_updates, histories, identity, moments
 from locus.program.shapes import Location
 from locus.ranks import seen
 from locus.watch import hooks
@@ -93,7 +93,7 @@ def _after_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
         if held.trains:
             return
     found = _judge(optimizer, held)
-    if found is None:
+    if found is None or hand_updates.in_program():
         held.wait, held.patience = held.patience, min(held.patience * 2, 1024)
         return
     seen.report(session, found)
