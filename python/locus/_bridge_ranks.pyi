@@ -6,15 +6,10 @@ from torch.distributed.distributed_c10d import Backend, Store
 
 from locus.program.shapes import Location
 
-_LineText = Callable[[str, int], str]
-_SettingOf = Callable[[Sequence[Location]], str]
-_Group = tuple[str, Sequence[int], Sequence[int], Sequence[int]]
-
 # Those that run without the rest of their world: locus/bridge/dry/ranks.h
 class LoneGroup(Backend):
     """A process group of which only this rank is sure to run."""
 
-    options: object
     def __init__(self, store: Store, rank: int, size: int, *_: object, **__: object) -> None: ...
 
 class LoneStore(Store):
@@ -44,10 +39,18 @@ class RankCall:
 class Meeting:
     """This process among the ranks of a job: locus/engine/ranks/parting.h."""
 
-    def __init__(self, folder: str, job: str, rank: int, world: int, setting_of: _SettingOf) -> None: ...
+    def __init__(
+        self, folder: str, job: str, rank: int, world: int, setting_of: Callable[[Sequence[Location]], str]
+    ) -> None: ...
     def hear(
         self, call: RankCall, members: Sequence[int], is_known: bool, places: Sequence[Location],
-        feed: tuple[int, int, int, str] | None, line_text: _LineText, /,
+        feed: tuple[int, int, int, str] | None, line_text: Callable[[str, int], str], /,
     ) -> str | None: ...  # fmt: skip
-    def look(self, groups: Sequence[_Group], in_backward: bool, line_text: _LineText, /) -> tuple[str, str] | None: ...
+    def look(
+        self,
+        groups: Sequence[tuple[str, Sequence[int], Sequence[int], Sequence[int]]],
+        in_backward: bool,
+        line_text: Callable[[str, int], str],
+        /,
+    ) -> tuple[str, str] | None: ...
     def end(self) -> None: ...

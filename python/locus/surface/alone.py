@@ -33,7 +33,8 @@ def install(bridge: Bridge) -> None:
 
     bridge.begin_alone(alone.folder(), int(os.environ["RANK"]), alone.running(), alone.is_open(), members_of)
     group, store = bridge.LoneGroup, bridge.LoneStore
-    group.options = property(lambda self: self.__dict__.setdefault("_own_options", types.SimpleNamespace()))
+    own = property(lambda self: self.__dict__.setdefault("_own_options", types.SimpleNamespace()))
+    setattr(group, "options", own)  # noqa: B010  # its stub has only what C++ defines
     for module in (c10d, torch.distributed, torch._C._distributed_c10d):
         module.ProcessGroupGloo = group  # type: ignore[attr-defined]
         for name in ("TCPStore", "FileStore", "HashStore"):
