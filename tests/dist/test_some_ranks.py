@@ -166,6 +166,27 @@ def test_sequences_are_compared(tmp_path):
     assert {finding["cause"]["line"], finding["uses"][0]["line"]} == {9, 11}
 
 
+IN_A_GROUP = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+torch.cuda.set_device(rank % 8)
+x = torch.ones(4, device="cuda")
+even = dist.new_group(list(range(0, 512, 2)))
+if rank == 510:
+    dist.broadcast(x, 0, group=even)
+else:
+    dist.all_reduce(x, group=even)
+dist.destroy_process_group()
+"""
+
+
+def test_groups_that_are_gone_at_the_end(tmp_path):
+    report, done = check(tmp_path, IN_A_GROUP, "--nproc", "512", "--ranks", "0,510")
+    assert [finding["code"] for finding in report["findings"]] == ["LOC024"], done.stderr
+    assert {each["size"] for each in report["cluster"]["traffic"]} == {256}, report["cluster"]
+
+
 def test_a_rank_that_does_not_come(tmp_path):
     text = PARTED.replace("dist.broadcast(x, 0)", "pass")
     report, done = check(tmp_path, text, "--nproc", "512", "--ranks", "0,511")

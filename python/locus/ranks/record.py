@@ -3,6 +3,7 @@ its files. Whoever started it finds the other roles by that, while it still runs
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -47,8 +48,26 @@ _meshes: list[Mesh] = []
 
 
 def install() -> None:
-    """Hears of every mesh from here on."""
+    """Hears of every mesh from here on, and of groups before they are gone."""
     after_import("torch.distributed.device_mesh", _watch)
+    after_import("torch.distributed", _watch_groups)
+
+
+def _watch_groups(module: ModuleType) -> None:
+    c10d = getattr(module, "distributed_c10d", None)
+    if c10d is None:
+        return  # PyTorch without torch.distributed
+    plain = c10d.destroy_process_group
+
+    @functools.wraps(plain)
+    def destroy(*arguments: object, **named: object) -> object:
+        try:
+            groups()
+        except Exception as error:
+            faults.note("looking at process groups", error)
+        return plain(*arguments, **named)
+
+    module.destroy_process_group = c10d.destroy_process_group = destroy  # type: ignore[attr-defined]
 
 
 def _watch(module: ModuleType) -> None:
@@ -98,16 +117,19 @@ def leave(final: bool) -> None:
     scratch.write(os.path.join(alone.folder(), number + alone.RECORD), json.dumps(said).encode())
 
 
+_groups: dict[str, Group] = {}
+"""Also those that the program has destroyed since."""
+
+
 def groups() -> dict[str, Group]:
-    """The groups that this rank is in, by name."""
+    """The groups that this rank is or was in, by name. To be asked before groups are destroyed, too."""
     from torch.distributed import distributed_c10d as c10d
 
-    found: dict[str, Group] = {}
     for pg, numbers in c10d._world.pg_group_ranks.items():
         members = sorted(numbers, key=lambda number: numbers[number])
         if members:
-            found[str(getattr(pg, "group_name", ""))] = Group(label_of(members, _meshes), members)
-    return found
+            _groups[str(getattr(pg, "group_name", ""))] = Group(label_of(members, _meshes), members)
+    return _groups
 
 
 def label_of(members: list[int], meshes: list[Mesh]) -> str:
