@@ -10,7 +10,7 @@ from locus.fixing import trying
 from locus.process import reruns
 
 one, every, end = (float(word) for word in sys.argv[1:4])
-reruns._ONE_RUN, reruns._ALL_RUNS, reruns.PATIENCE = (one, 0.0), (every, 0.0), end
+reruns.ONE_RUN, reruns.ALL_RUNS, reruns.PATIENCE = (one, 0.0), (every, 0.0), end
 trying._SHORT = 0.0
 tempfile.tempdir = None
 for arguments in [sys.argv[4:]]:
