@@ -43,11 +43,16 @@ TEST(Mailbox, DoesNotWaitForOneThatDoesNotRunOrHasEnded) {
 TEST(Mailbox, RanksThatWaitForEachOtherGiveUp) {
   const Folder folder;
   const Mailbox first(folder.path(), 0, {0, 1}, false), second(folder.path(), 1, {0, 1}, false);
-  std::thread other([&] { EXPECT_EQ(second.take("b", 0, true, kLong), std::nullopt); });
-  const auto got = first.take("a", 1, true, kLong);
-  EXPECT_EQ(got, std::nullopt);
-  Mailbox::say_ended(folder.path(), 0);  // as whoever started it says
+  const auto began = std::chrono::steady_clock::now();
+  // Whichever gives up first ends, as whoever started it says; the other one then waits for nobody.
+  std::thread other([&] {
+    EXPECT_EQ(second.take("b", 0, true, kLong), std::nullopt);
+    Mailbox::say_ended(folder.path(), 1);
+  });
+  EXPECT_EQ(first.take("a", 1, true, kLong), std::nullopt);
+  Mailbox::say_ended(folder.path(), 0);
   other.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kLong);
 }
 
 TEST(Mailbox, ALimitEndsAWait) {
