@@ -1,7 +1,7 @@
 // What an operator takes on a card while it runs: scratch memory that goes again, results that count for more than
 // they hold, the memory that a library keeps. A pure function of operator, operands' geometry and card, read off
-// PyTorch's CUDA sources and measured on a card; where a CUDA kernel allocates otherwise than the CPU kernel that stands
-// in for it, the CUDA way counts. The caller plays the steps to the caching model.
+// PyTorch's CUDA sources and measured on a card; where a CUDA kernel allocates otherwise than the CPU kernel that
+// stands in for it, the CUDA way counts. The caller plays the steps to the caching model.
 #pragma once
 
 #include <array>
@@ -94,7 +94,8 @@ struct OperatorMemory {
     return taken++;
   }
   void give(int scratch) {
-    if (scratch >= 0 && count < kMaxSteps) steps[count++] = {MemoryStep::Kind::kGive, static_cast<std::uint8_t>(scratch), 0};
+    if (scratch >= 0 && count < kMaxSteps)
+      steps[count++] = {MemoryStep::Kind::kGive, static_cast<std::uint8_t>(scratch), 0};
   }
   void result(std::size_t which, std::int64_t bytes = 0) {
     if (count < kMaxSteps) steps[count++] = {MemoryStep::Kind::kResult, static_cast<std::uint8_t>(which), bytes};
@@ -106,9 +107,9 @@ OperatorMemory operator_memory(const OperatorCall& call, const Card& card);
 
 /// The program's settings of the libraries, as its environment has them; read once.
 struct LibrarySettings {
-  std::int64_t blas_bytes = -1;    ///< CUBLAS_WORKSPACE_CONFIG; -1: the card's default
-  std::int64_t blas_lt_bytes = -1; ///< CUBLASLT_WORKSPACE_SIZE
-  bool unified = false;            ///< TORCH_CUBLASLT_UNIFIED_WORKSPACE
+  std::int64_t blas_bytes = -1;     ///< CUBLAS_WORKSPACE_CONFIG; -1: the card's default
+  std::int64_t blas_lt_bytes = -1;  ///< CUBLASLT_WORKSPACE_SIZE
+  bool unified = false;             ///< TORCH_CUBLASLT_UNIFIED_WORKSPACE
 };
 LibrarySettings library_settings();
 /// Bytes of cuBLAS's workspace, for each handle and stream; PyTorch takes it from the caching allocator and keeps it.
@@ -133,8 +134,8 @@ struct RecurrentShape {
   int gates = 4;  ///< 4: LSTM, 3: GRU, 1: plain
   std::int64_t steps = 0, batch = 0, input = 0, hidden = 0, layers = 1, directions = 1;
   int item = 4;
-  bool drops = false;    ///< between layers
-  bool compacts = false; ///< its weights are not one piece of memory, and are copied into one for each call
+  bool drops = false;     ///< between layers
+  bool compacts = false;  ///< its weights are not one piece of memory, and are copied into one for each call
 };
 /// What the forward pass keeps for the backward pass.
 std::int64_t recurrent_reserve(const RecurrentShape& shape);
