@@ -33,9 +33,8 @@ class MemoryByLine {
   Mark allocated(SiteId site, std::int64_t bytes, MemoryKind kind) noexcept {
     const Mark mark{kind, now()};
     Live& live = live_[index(site)];
-    live.bytes[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
+    add(live, slot_of(mark), bytes);
     live.count.fetch_add(1, std::memory_order_relaxed);
-    totals_[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
     SiteId seen = highest_.load(std::memory_order_relaxed);
     while (index(site) > seen && !highest_.compare_exchange_weak(seen, index(site))) {
     }
@@ -46,18 +45,15 @@ class MemoryByLine {
     if (total > peak_.load(std::memory_order_relaxed)) take_snapshot(total);
     if (open_scopes_.load(std::memory_order_relaxed) != 0) note_in_scopes(total);
     Live& live = live_[index(site)];
-    live.bytes[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
+    add(live, slot_of(mark), -bytes);
     live.count.fetch_sub(1, std::memory_order_relaxed);
-    totals_[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
   }
   /// It has turned out what an allocation is for.
   void change(SiteId site, std::int64_t bytes, Mark& mark, MemoryKind kind) noexcept {
     Live& live = live_[index(site)];
-    live.bytes[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
-    totals_[slot_of(mark)].fetch_sub(bytes, std::memory_order_relaxed);
+    add(live, slot_of(mark), -bytes);
     mark.kind = kind;
-    live.bytes[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
-    totals_[slot_of(mark)].fetch_add(bytes, std::memory_order_relaxed);
+    add(live, slot_of(mark), bytes);
   }
   /// An optimizer's step is over: what was made before the one before is kept. True where it is worth a look: a line
   /// has left more behind in each of the last 8, 16, 32, … steps.
@@ -104,6 +100,11 @@ class MemoryByLine {
     if (mark.kind != MemoryKind::kActivation) return static_cast<std::size_t>(mark.kind);
     if (static_cast<std::uint16_t>(now() - mark.born) >= kOld) return static_cast<std::size_t>(MemoryKind::kKept);
     return mark.born % 2 == 0 ? static_cast<std::size_t>(MemoryKind::kActivation) : kOtherStep;
+  }
+  /// The line's counter and that of the device: by one slot, which is another one as soon as a step ends.
+  void add(Live& live, std::size_t slot, std::int64_t bytes) noexcept {
+    live.bytes[slot].fetch_add(bytes, std::memory_order_relaxed);
+    totals_[slot].fetch_add(bytes, std::memory_order_relaxed);
   }
   static Line line_of(SiteId site, const Live& live);
   void take_snapshot(std::int64_t total);

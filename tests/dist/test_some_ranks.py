@@ -34,8 +34,8 @@ def test_run_starts_ranks_on_hosts(tmp_path):
         "dist.all_reduce(x)\n"
         "e = os.environ\n"
         "words = [e['RANK'], e['LOCAL_RANK'], e['GROUP_RANK'], e['LOCAL_WORLD_SIZE'], torch.cuda.device_count()]\n"
-        "print(*words, x.item())\n"
-    )
+        "os.write(1, (' '.join(map(str, [*words, x.item()])) + '\\n').encode())\n"
+    )  # one write: ranks that print may mingle their words
     done = run("run", "--nproc", "4", "--nnodes", "2", "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 0 0 2 2 4.0", "1 1 0 2 2 4.0", "2 0 1 2 2 4.0", "3 1 1 2 2 4.0"]

@@ -10,6 +10,15 @@ from collections.abc import Callable
 import torch
 
 
+def figures() -> dict[str, int]:
+    """Bytes of the current device after a training, at its peak, and reserved."""
+    return {
+        "after": torch.cuda.memory_allocated(),
+        "peak": torch.cuda.max_memory_allocated(),
+        "reserved": torch.cuda.memory_reserved(),
+    }
+
+
 def measure_each(measure: Callable[[str], dict[str, int | str]], names: list[str]) -> None:
     """Prints what `measure` says of each name, a line of JSON each; an error is said, too."""
     torch.set_num_threads(1)

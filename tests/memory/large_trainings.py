@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
-from forking import measure_each
+from forking import figures, measure_each
 from torch import nn
 from torch.nn import functional as F
 
@@ -274,10 +274,7 @@ def measure(name: str) -> dict[str, int | str]:
     row: dict[str, int | str] = {"case": name, "model": torch.cuda.memory_allocated()}
     for _ in range(3):
         step()
-    row["after"] = torch.cuda.memory_allocated()
-    row["peak"] = torch.cuda.max_memory_allocated()
-    row["reserved"] = torch.cuda.memory_reserved()
-    return row
+    return {**row, **figures()}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 import torch
-from forking import measure_each
+from forking import figures, measure_each
 from torch import nn
 from torch.nn import functional as F
 
@@ -64,10 +64,7 @@ def measure(name: str) -> dict[str, int | str]:
         optimizer.zero_grad()
         loss().backward()
         optimizer.step()
-    row["after"] = torch.cuda.memory_allocated()
-    row["peak"] = torch.cuda.max_memory_allocated()
-    row["reserved"] = torch.cuda.memory_reserved()
-    return row
+    return {**row, **figures()}
 
 
 if __name__ == "__main__":

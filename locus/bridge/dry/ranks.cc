@@ -120,6 +120,16 @@ void repeat(const Tensor& out, const Tensor& in) {
   learn(out);
 }
 
+/// Each of the outputs is what this rank gives; all of them.
+std::vector<Tensor> gathered(const std::vector<std::vector<Tensor>>& outputs, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < outputs.size() && i < inputs.size(); ++i) {
+    for (const Tensor& out : outputs[i]) repeat(out, inputs[i]);
+    results.insert(results.end(), outputs[i].begin(), outputs[i].end());
+  }
+  return results;
+}
+
 std::string bytes_of(const Tensor& t) {
   Below below;
   const Tensor whole = flat(t).contiguous();
@@ -223,12 +233,7 @@ LoneGroup::WorkPtr LoneGroup::reduce(Tensors& tensors, const c10d::ReduceOptions
 }
 
 LoneGroup::WorkPtr LoneGroup::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions&) {
-  Tensors results;
-  for (size_t i = 0; i < outputs.size() && i < inputs.size(); ++i) {
-    for (const Tensor& out : outputs[i]) repeat(out, inputs[i]);
-    results.insert(results.end(), outputs[i].begin(), outputs[i].end());
-  }
-  return c10::make_intrusive<LoneWork>(rank_, OpType::ALLGATHER, results);
+  return c10::make_intrusive<LoneWork>(rank_, OpType::ALLGATHER, gathered(outputs, inputs));
 }
 
 LoneGroup::WorkPtr LoneGroup::_allgather_base(Tensor& output, Tensor& input, const c10d::AllgatherOptions&) {
@@ -243,12 +248,7 @@ LoneGroup::WorkPtr LoneGroup::allgather_into_tensor_coalesced(Tensors& outputs, 
 }
 
 LoneGroup::WorkPtr LoneGroup::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions&) {
-  Tensors results;
-  for (size_t i = 0; i < outputs.size() && i < inputs.size(); ++i) {
-    for (const Tensor& out : outputs[i]) repeat(out, inputs[i]);
-    results.insert(results.end(), outputs[i].begin(), outputs[i].end());
-  }
-  return c10::make_intrusive<LoneWork>(rank_, OpType::GATHER, results);
+  return c10::make_intrusive<LoneWork>(rank_, OpType::GATHER, gathered(outputs, inputs));
 }
 
 LoneGroup::WorkPtr LoneGroup::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {

@@ -303,7 +303,7 @@ def _try_with_ranks(
     report: Report, target: runner.Target, arguments: argparse.Namespace, limit: int | None
 ) -> Outcome | None:
     flag = {"module": ["-m"], "code": ["-c"]}.get(target.kind, ["--"])
-    options = [word for name in _OF_A_RERUN for word in _given(arguments, name)]
+    options = run.given(arguments, ("nproc", "nnodes", *run.MACHINE))
     return rank_reruns.verify(
         report,
         options,
@@ -312,16 +312,6 @@ def _try_with_ranks(
         reruns.parse_max_runs(arguments.max_runs, verify=True),
         is_quiet(arguments),
     )
-
-
-_OF_A_RERUN = ("nproc", "nnodes", "devices", "card", "memory", "rng", "dry", "dry_keep", "dry_shapes")
-
-
-def _given(arguments: argparse.Namespace, name: str) -> list[str]:
-    """An option as it stands on the command line; nothing where it was not given."""
-    value = getattr(arguments, name)
-    option = f"--{name.replace('_', '-')}"
-    return [option] if value is True else [option, value] if isinstance(value, str) else []
 
 
 def is_quiet(arguments: argparse.Namespace) -> bool:
@@ -376,13 +366,10 @@ def _show(report: Report, arguments: argparse.Namespace) -> None:
 
 
 def fix_command(arguments: argparse.Namespace) -> str:
-    """What writes the fixes of this check; "" where nothing can: code on the command line."""
+    """What writes the fixes of this check; "" where nothing can: code on the command line, some ranks for all."""
     target = run.target(arguments)
-    if target.kind == "code":
+    if target.kind == "code" or arguments.ranks is not None:
         return ""
-    words = ["locus", "fix", "--apply"]
-    for option in ("nproc", "nnodes", "devices", "card", "memory", "rng", "steps"):
-        if getattr(arguments, option) is not None:
-            words += [f"--{option}", getattr(arguments, option)]
-    words += ["--real"] * arguments.real + ["-m"] * (target.kind == "module")
-    return shlex.join([*words, target.name, *target.arguments])
+    words = run.given(arguments, ("nproc", "nnodes", *run.MACHINE, "steps", "real"))
+    words += ["-m"] * (target.kind == "module")
+    return shlex.join(["locus", "fix", "--apply", *words, target.name, *target.arguments])

@@ -34,15 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         elif action.dest in (
             "verify",
             "ledger",
-            "nproc",
-            "nnodes",
             "ranks",
             "statistics",
             "quiet",
             "verbose",
             "each",
             "trace",
-        ):  # the last is refused, with the reason
+        ):  # ranks and trace are refused, with the reason
             action.help = argparse.SUPPRESS
 
 

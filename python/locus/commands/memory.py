@@ -152,11 +152,7 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         ]
         words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or "3"]
         words += ["--format", "json", "-o", report]
-        for name in ("rng", "dry_keep", "dry_shapes"):
-            if getattr(arguments, name) is not None:
-                words += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
-        if arguments.dry:
-            words.append("--dry")
+        words += run.given(arguments, ("rng", "dry", "dry_keep", "dry_shapes"))
         if html is not None:
             words += ["--html", html]
         words += _program(arguments) + ([flag, value] if flag else [])

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 
 from locus import _startup, scratch
 from locus.errors import UsageError
@@ -90,6 +91,20 @@ def _point_to_check(error: BaseException) -> None:
     if messages.recognize(error) is not None:
         print("locus: `locus check` instead of `locus run` says which tensor that is, and where it came from",
               file=sys.stderr)  # fmt: skip
+
+
+MACHINE = ("devices", "card", "memory", "rng", "dry", "dry_keep", "dry_shapes", "strict_memory")
+"""The options that say what machine there is, and how much of it is simulated."""
+
+
+def given(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Options as they stand on the command line; nothing for those that were not given."""
+    words: list[str] = []
+    for name in names:
+        value = getattr(arguments, name)
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else [option, value] if isinstance(value, str) else []
+    return words
 
 
 def machine(

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from typing import NamedTuple
 
+from locus.commands import run
 from locus.errors import UsageError
 from locus.process import endings, reports, screen
 
@@ -82,16 +83,7 @@ def _mentions_torch(path: str) -> bool:
 
 def _own_options(arguments: argparse.Namespace) -> list[str]:
     """The options that hold for each of them: all but those that say what to check and where all of it is written."""
-    words = []
-    for name, value in vars(arguments).items():
-        option = f"--{name.replace('_', '-')}"
-        if name in _OF_ALL or name in reports.SIDE_FORMS:
-            continue
-        if value is True:
-            words.append(option)
-        elif isinstance(value, str):
-            words += [option, value]
-    return words
+    return run.given(arguments, (name for name in vars(arguments) if name not in (*_OF_ALL, *reports.SIDE_FORMS)))
 
 
 def _show_title(program: str, number: int, count: int) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SWITCHES = {"no_grad", "inference_mode", "set_grad_enabled", "enable_grad"}
 _GRADIENTS = {"backward", "grad", "requires_grad_", "vjp", "jacrev"}
+_MAKE_NO_FUNCTION = {"staticmethod", "classmethod", "property"}
 _MAKE_NUMBERS = {"float", "int", "len", "round", "item", "tolist", "numpy"}
 
 
@@ -135,9 +136,7 @@ def _decorated(file: source.Source, scope: ast.AST, frame: types.FrameType) -> E
         return None
     indent = " " * scope.col_offset
     first = min([scope.lineno, *(each.lineno for each in scope.decorator_list)])
-    kinds = {"staticmethod", "classmethod", "property"}
-    plain = [each for each in scope.decorator_list if not (isinstance(each, ast.Name) and each.id in kinds)]
-    if len(plain) != len(scope.decorator_list):
+    if any(isinstance(each, ast.Name) and each.id in _MAKE_NO_FUNCTION for each in scope.decorator_list):
         first = scope.lineno  # below those, which make something that is no function
     note = "an evaluation needs no gradients, and nothing is kept for them"
     return file.insertion(first - 1, f"{indent}@torch.no_grad()", note)

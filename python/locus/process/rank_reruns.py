@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from locus import scratch
 from locus.fixing import verifying
 from locus.fixing.rerun import Rerun, Words
-from locus.process import endings, overlay, rerun_server, reruns
+from locus.process import overlay, rerun_server, reruns
 
 if TYPE_CHECKING:
     from locus._bridge import Report
@@ -34,7 +34,7 @@ def verify(
     if not report.finding_count:
         return None
     words: Words = json.loads(report.render("json"))
-    end = time.monotonic() + reruns.ALL_RUNS[0] + reruns.ALL_RUNS[1] * report.seconds
+    end = reruns.end_of_all(report.seconds)
     folder = scratch.make()
     runs = 0
 
@@ -44,26 +44,18 @@ def verify(
         nonlocal runs
         runs += 1
         if runs == 1 and not is_quiet:
-            times = "once" if max_runs == 1 else f"at most {max_runs} times"
-            endings.say(f"running the ranks again with the fixes, {times} (--max-runs)")
-        seconds = reruns.ONE_RUN[0] + reruns.ONE_RUN[1] * report.seconds
-        seconds = min(seconds, max(1.0, end - time.monotonic()))
+            reruns.announce("the ranks", max_runs)
+        seconds = reruns.seconds_for_one(report.seconds, end)
         place = scratch.make_inside(folder, f"run-{runs}")
         more = ["--steps", str(min(limit, user_limit or limit)), *(["--rng", "cpu"] if shared_rng else [])]
         return _run(place, [*options, *more], program, texts, seconds)
 
     try:
-        outcome = verifying.verify(words, run_again, max_runs, lambda: time.monotonic() < end)
-    except endings.Interrupted:
-        endings.say("interrupted; the fixes were not tried to the end")
-        return None
-    except OSError as error:  # no room for the texts: what was found is not lost
-        endings.say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
-        return None
+        return reruns.try_fixes(
+            report, lambda: verifying.verify(words, run_again, max_runs, lambda: time.monotonic() < end)
+        )
     finally:
         scratch.remove(folder)
-    report.amend(json.dumps(outcome.findings()))
-    return outcome
 
 
 def _run(folder: str, options: list[str], program: list[str], texts: dict[str, bytes], seconds: float) -> Rerun:

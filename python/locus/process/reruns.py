@@ -71,35 +71,57 @@ class Verifier:
             return None
         words: Words = json.loads(report.render("json"))
         took = self._took
-        end = time.monotonic() + ALL_RUNS[0] + ALL_RUNS[1] * took
+        end = end_of_all(took)
         user_limit = session.limit
 
         def run_again(texts: dict[str, bytes], limit: int, shared_rng: bool) -> Rerun:
             if not self._server.runs:
                 self._announce()
-            seconds = min(ONE_RUN[0] + ONE_RUN[1] * took, max(1.0, end - time.monotonic()))
+            seconds = seconds_for_one(took, end)
             return self._server.rerun(texts, min(limit, user_limit or limit), seconds, shared_rng)
 
-        try:
-            printed = None if self._printed is None else self._printed.text()
-            outcome = verifying.verify(words, run_again, self._max_runs, lambda: time.monotonic() < end, printed)
-        except endings.Interrupted:
-            endings.say("interrupted; the fixes were not tried to the end")
-            return None
-        except OSError as error:  # no room for the texts: what was found is not lost
-            endings.say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
-            return None
-        report.amend(json.dumps(outcome.findings()))
-        return outcome
+        printed = None if self._printed is None else self._printed.text()
+        return try_fixes(
+            report, lambda: verifying.verify(words, run_again, self._max_runs, lambda: time.monotonic() < end, printed)
+        )
 
     def _announce(self) -> None:
         """What will be done, before it is done: a program that runs again writes its files again."""
         if self._is_quiet:
             return
-        times = "once" if self._max_runs == 1 else f"at most {self._max_runs} times"
-        endings.say(f"running {self._name} again with the fixes, {times} (--max-runs)")
+        announce(self._name, self._max_runs)
         if words := self._effects.words():
             endings.say(f"as in the first run, it {words}")
+
+
+def announce(name: str, max_runs: int) -> None:
+    """What runs again, and how often at most."""
+    times = "once" if max_runs == 1 else f"at most {max_runs} times"
+    endings.say(f"running {name} again with the fixes, {times} (--max-runs)")
+
+
+def end_of_all(took: float) -> float:
+    """When the runs of a program that took so long must be over, by the monotonic clock."""
+    return time.monotonic() + ALL_RUNS[0] + ALL_RUNS[1] * took
+
+
+def seconds_for_one(took: float, end: float) -> float:
+    """How long the next of them may take."""
+    return min(ONE_RUN[0] + ONE_RUN[1] * took, max(1.0, end - time.monotonic()))
+
+
+def try_fixes(report: Report, verify: Callable[[], verifying.Outcome]) -> verifying.Outcome | None:
+    """The outcome, which the report says from here on; None where the edits could not be tried to the end."""
+    try:
+        outcome = verify()
+    except endings.Interrupted:
+        endings.say("interrupted; the fixes were not tried to the end")
+        return None
+    except OSError as error:  # no room for the texts: what was found is not lost
+        endings.say(f"the fixes were not tried: {error}. Set TMPDIR to a folder on a disk with room.")
+        return None
+    report.amend(json.dumps(outcome.findings()))
+    return outcome
 
 
 def parse_max_runs(text: str | None, verify: bool) -> int:
