@@ -150,7 +150,7 @@ py::list memory_snapshot() {
       d["device"] = i, d["address"] = segment.address, d["total_size"] = segment.total;
       d["allocated_size"] = segment.allocated, d["active_size"] = segment.active, d["stream"] = segment.stream;
       d["segment_type"] = segment.large ? "large" : "small", d["segment_pool_id"] = py::make_tuple(0, 0);
-      d["is_expandable"] = false, d["frames"] = frames_of(segment.who);
+      d["is_expandable"] = segment.expandable, d["frames"] = frames_of(segment.who);
       size_t requested = 0;
       py::list blocks;
       for (const auto& block : segment.blocks) {

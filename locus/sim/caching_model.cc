@@ -38,15 +38,15 @@ CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stre
     block = s.take_free(size, stream);
     if (block == nullptr) {
       s.collect();
-      block = s.new_segment(asked, stream, size <= kSmallSize);
+      block = s.ask_card(size, stream);
     }
     if (block == nullptr && s.release_oversized(asked, stream)) {
-      block = s.new_segment(asked, stream, size <= kSmallSize);
+      block = s.ask_card(size, stream);
     }
     if (block == nullptr) {
       s.release_free_segments();
       ++s.stats.num_alloc_retries;
-      block = s.new_segment(asked, stream, size <= kSmallSize);
+      block = s.ask_card(size, stream);
     }
     if (block != nullptr) return s.hand_out(block, size, bytes);
     ++s.stats.num_ooms;
@@ -74,7 +74,7 @@ CachingModel::Block* CachingModel::allocate_beyond(std::size_t bytes, std::int64
   const std::lock_guard guard(s.mutex);
   const std::size_t size = s.rounded(bytes);
   Block* block = s.take_free(size, stream);
-  if (block == nullptr) block = s.new_segment(segment_size(size), stream, size <= kSmallSize, /*beyond=*/true);
+  if (block == nullptr) block = s.ask_card(size, stream, /*beyond=*/true);
   return s.hand_out(block, size, bytes);
 }
 
@@ -106,8 +106,10 @@ void CachingModel::free(Block* block) noexcept {
     split_blocks += 1;
     split_bytes += static_cast<std::int64_t>(block->size);
   }
-  s.change(&MemoryStats::inactive_split, is_small, split_blocks);
-  s.change(&MemoryStats::inactive_split_bytes, is_small, split_bytes);
+  if (!block->expandable()) {
+    s.change(&MemoryStats::inactive_split, is_small, split_blocks);
+    s.change(&MemoryStats::inactive_split_bytes, is_small, split_bytes);
+  }
   s.decrease(&MemoryStats::active, is_small, 1);
   s.decrease(&MemoryStats::active_bytes, is_small, counted);
   s.decrease(&MemoryStats::requested_bytes, is_small, requested);
@@ -180,20 +182,30 @@ std::vector<CachingModel::SnapshotSegment> CachingModel::snapshot() {
   std::vector<SnapshotSegment> result;
   result.reserve(state_->segments.size());
   for (const Segment* segment : state_->segments) {
-    SnapshotSegment entry{segment->address,
-                          segment->total,
-                          0,
-                          0,
-                          segment->stream,
-                          !segment->first->small,
-                          trace.maker(segment->address, true),
-                          {}};
-    for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      entry.blocks.push_back({block->size, block->allocated ? block->requested : 0, block->address, block->allocated,
-                              block->allocated ? trace.maker(block->address, false) : 0});
-      if (block->allocated) entry.allocated += block->size, entry.active += block->size;
+    const Block* block = segment->first;
+    while (block != nullptr) {
+      if (!block->mapped) {
+        block = block->next;
+        continue;
+      }
+      // Of an expandable segment each range that has memory is one.
+      SnapshotSegment entry{block->address,
+                            0,
+                            0,
+                            0,
+                            segment->stream,
+                            !block->small,
+                            segment->expandable,
+                            trace.maker(block->address, true),
+                            {}};
+      for (; block != nullptr && block->mapped; block = block->next) {
+        entry.blocks.push_back({block->size, block->allocated ? block->requested : 0, block->address, block->allocated,
+                                block->allocated ? trace.maker(block->address, false) : 0});
+        entry.total += block->size;
+        if (block->allocated) entry.allocated += block->size, entry.active += block->size;
+      }
+      result.push_back(std::move(entry));
     }
-    result.push_back(std::move(entry));
   }
   if (trace.on()) trace.add(TraceAction::kSnapshot, 0, state_->stats.reserved_bytes.all.current, 0);
   return result;

@@ -57,7 +57,7 @@ struct AllocatorSettings {
   std::size_t max_split = SIZE_MAX;          ///< max_split_size_mb: larger blocks are never split
   std::size_t max_rounding = 20ULL << 20;    ///< max_non_split_rounding_mb: what such a block may be too large by
   double collect_from = 0;                   ///< garbage_collection_threshold: share of the limit, 0 for never
-  bool expandable = false;                   ///< expandable_segments: read, and not modeled
+  bool expandable = false;                   ///< expandable_segments: one for each pool and stream, which grow
   std::array<std::uint8_t, 64> divisions{};  ///< roundup_power2_divisions by the power of two; 0: no rounding
 };
 /// Reads such a text; nullopt (with the word at fault in `problem`) where PyTorch would refuse it. Words about other
@@ -112,7 +112,7 @@ class CachingModel {
     std::uint64_t address;
     std::size_t total, allocated, active;
     std::int64_t stream;
-    bool large;
+    bool large, expandable;
     std::uint32_t who;
     std::vector<SnapshotBlock> blocks;
   };

@@ -1,21 +1,42 @@
 // What PyTorch's CUDA caching allocator does with blocks and segments: rounding, pools, splits, merges, and what is
-// given back before memory runs out. Private pools (graphs) and expandable
-// segments are not modeled. See caching_state.h.
+// given back before memory runs out. Segments that grow: expandable_segments.cc. See caching_state.h.
 #include "locus/sim/caching_state.h"
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <new>
+#include <vector>
 
 namespace locus::sim {
 
 using namespace caching;
 
+/// The free block that is to be taken; the pool's end where there is none.
+CachingModel::State::Pool::iterator CachingModel::State::best_fit(Pool& pool, std::size_t size, std::int64_t stream) {
+  const auto ours = [&](Pool::iterator at) { return at != pool.end() && at->stream == stream; };
+  auto found = pool.lower_bound(FreeBlock{stream, size, 0, nullptr});
+  if (!ours(found) || !found->block->expandable()) return ours(found) ? found : pool.end();
+  if (!settings.expandable) {  // switched off since: those segments are left alone
+    while (ours(found) && found->block->expandable()) ++found;
+    return ours(found) ? found : pool.end();
+  }
+  // A block that can grow counts with what it can grow to: a larger one that can't may be the better fit.
+  const auto could_be = [](const Block* b) {
+    return b->size + (b->next != nullptr && !b->next->mapped ? b->next->size : 0);
+  };
+  for (auto next = std::next(found); found->block->expandable() && ours(next); ++next) {
+    if (could_be(next->block) >= could_be(found->block)) break;
+    found = next;
+  }
+  return found;
+}
+
 CachingModel::Block* CachingModel::State::take_free(std::size_t size, std::int64_t stream) {
   Pool& pool = pool_of(size <= kSmallSize);
   if (size > kSmallSize) ++searches;  // each pool counts its own, and only large blocks are collected
-  const auto found = pool.lower_bound(FreeBlock{stream, size, 0, nullptr});
-  if (found == pool.end() || found->stream != stream) return nullptr;
+  const auto found = best_fit(pool, size, stream);
+  if (found == pool.end()) return nullptr;
   Block* block = found->block;
   if (size < settings.max_split && block->size >= settings.max_split) return nullptr;
   if (size >= settings.max_split && block->size >= size + settings.max_rounding) return nullptr;
@@ -23,12 +44,23 @@ CachingModel::Block* CachingModel::State::take_free(std::size_t size, std::int64
   return block;
 }
 
-/// Asks the card for memory; nullptr when it has none, or not for this process.
-CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::int64_t stream, bool is_small,
-                                                      bool beyond) {
+/// Whether the card has so much more, for this process.
+bool CachingModel::State::may_take(std::size_t bytes) const {
   const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
-  if (!beyond && limited && held + bytes > limit) return nullptr;
-  if (!beyond && (bytes > capacity || held > capacity - bytes)) return nullptr;
+  return (!limited || held + bytes <= limit) && bytes <= capacity && held <= capacity - bytes;
+}
+
+CachingModel::Block* CachingModel::State::ask_card(std::size_t size, std::int64_t stream, bool beyond) {
+  const std::size_t asked = segment_size(size);
+  if (settings.expandable) {
+    const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
+    if (!beyond && limited && held + asked > limit) return nullptr;
+    return grow(size, stream, beyond);
+  }
+  return beyond || may_take(asked) ? new_segment(asked, stream, size <= kSmallSize) : nullptr;
+}
+
+CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::int64_t stream, bool is_small) {
   auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, stream, nullptr};
   segment->first =
       new (blocks.take()) Block{bytes, 0, segment->address, stream, segment, nullptr, nullptr, is_small, false};
@@ -54,14 +86,21 @@ void CachingModel::State::release_segment(Block* block) {
   blocks.give(block);
 }
 
-/// Gives back what is wholly free. A segment of which any part is in use stays.
+/// Gives back what is wholly free. A segment of which any part is in use stays; an expandable one gives back its pages.
 void CachingModel::State::release_free_segments() {
   ++stats.num_sync_all_streams;
+  std::vector<Block*> growing;  // giving pages back changes the pool
   for (Pool* pool : {&large, &small}) {
+    growing.clear();
     for (auto at = pool->begin(); at != pool->end();) {
       const auto here = at++;
-      if (!here->block->split()) release_free(*pool, here);
+      if (here->block->expandable()) {
+        growing.push_back(here->block);
+      } else if (!here->block->split()) {
+        release_free(*pool, here);
+      }
     }
+    for (Block* block : growing) unmap(block);
   }
 }
 
@@ -78,6 +117,7 @@ bool CachingModel::State::release_oversized(std::size_t asked, std::int64_t stre
   const std::size_t wanted = std::max(asked, settings.max_split);
   const auto enough = large.lower_bound(FreeBlock{stream, wanted, 0, nullptr});
   if (enough != large.end() && enough->stream == stream) {
+    if (enough->block->expandable()) return false;
     release_free(large, enough);
     return true;
   }
@@ -87,7 +127,9 @@ bool CachingModel::State::release_oversized(std::size_t asked, std::int64_t stre
     auto at = large.lower_bound(FreeBlock{stream, SIZE_MAX, 0, nullptr});
     if (at == large.begin()) return false;
     --at;
-    if (at->stream != stream || at->size < settings.max_split || at->block->split()) return false;
+    if (at->stream != stream || at->size < settings.max_split || at->block->split() || at->block->expandable()) {
+      return false;
+    }
     released += at->size;
     release_free(large, at);
   }
@@ -105,7 +147,7 @@ void CachingModel::State::collect() {
   double total_age = 0;
   int freeable = 0;
   for (const FreeBlock& each : large) {
-    if (each.block->split()) continue;
+    if (each.block->split() || each.block->expandable()) continue;
     total_age += static_cast<double>(searches - each.block->freed);
     ++freeable;
   }
@@ -117,7 +159,7 @@ void CachingModel::State::collect() {
       Block* block = at->block;
       const auto age = static_cast<double>(searches - block->freed);
       const auto here = at++;
-      if (block->split() || age < average) continue;
+      if (block->split() || block->expandable() || age < average) continue;
       freed_one = true;
       reclaimed += block->size;
       total_age -= age;
@@ -130,8 +172,9 @@ void CachingModel::State::collect() {
 /// Turns a free block that is no longer in its pool into an allocation; what is left over goes back.
 CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t size, std::size_t requested) {
   const bool is_small = block->small, was_split = block->split();
+  const bool counted_as_split = !block->expandable();  // whose free pages can always be given back
   const std::size_t rest = block->size - size;
-  if (is_small ? rest >= kMinBlock : size < settings.max_split && rest > kSmallSize) {
+  if (is_small || settings.expandable ? rest >= kMinBlock : size < settings.max_split && rest > kSmallSize) {
     Block* remaining = block;
     block = new (blocks.take())
         Block{size,     0,    remaining->address, remaining->stream, remaining->segment, remaining->prev, remaining,
@@ -141,13 +184,13 @@ CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t siz
     remaining->address += size;
     remaining->size -= size;
     pool_of(is_small).insert(key_of(remaining));
-    if (was_split) {
+    if (was_split && counted_as_split) {
       decrease(&MemoryStats::inactive_split_bytes, is_small, static_cast<std::int64_t>(size));
-    } else {
+    } else if (counted_as_split) {
       increase(&MemoryStats::inactive_split_bytes, is_small, static_cast<std::int64_t>(remaining->size));
       increase(&MemoryStats::inactive_split, is_small, 1);
     }
-  } else if (was_split) {
+  } else if (was_split && counted_as_split) {
     decrease(&MemoryStats::inactive_split_bytes, is_small, static_cast<std::int64_t>(block->size));
     decrease(&MemoryStats::inactive_split, is_small, 1);
   }
@@ -167,8 +210,8 @@ CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t siz
 
 /// Makes a free neighbor part of the block; returns its size, 0 when it is in use or absent.
 std::size_t CachingModel::State::merge(Block* block, Block* neighbor) {
-  if (neighbor == nullptr || neighbor->allocated) return 0;
-  pool_of(block->small).erase(key_of(neighbor));
+  if (neighbor == nullptr || neighbor->allocated || neighbor->mapped != block->mapped) return 0;
+  home_of(neighbor).erase(home_key_of(neighbor));
   if (block->prev == neighbor) {
     block->address = neighbor->address;
     block->prev = neighbor->prev;

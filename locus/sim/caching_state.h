@@ -33,9 +33,10 @@ inline std::size_t segment_size(std::size_t size) {
 
 struct Segment {
   std::uint64_t address;
-  std::size_t total;
+  std::size_t total;  // of an expandable segment: of its addresses, most of which have no memory
   std::int64_t stream;
   CachingModel::Block* first;
+  bool expandable = false;
 };
 
 }  // namespace caching
@@ -47,8 +48,10 @@ struct CachingModel::Block {
   caching::Segment* segment;
   Block *prev, *next;  // neighbors in the segment
   bool small, allocated;
+  bool mapped = true;       // false: addresses of an expandable segment that have no memory yet
   std::uint64_t freed = 0;  // when, in searches of free blocks; for garbage collection
 
+  bool expandable() const { return segment->expandable; }
   bool split() const { return prev != nullptr || next != nullptr; }
 };
 
@@ -71,6 +74,9 @@ struct CachingModel::State {
 
   Pool& pool_of(bool small_pool) { return small_pool ? small : large; }
   static FreeBlock key_of(Block* b) { return {b->stream, b->size, b->address, b}; }
+  /// Where the block is while it is free: addresses without memory are in pools of their own, by address alone.
+  Pool& home_of(const Block* b) { return b->mapped ? pool_of(b->small) : b->small ? small_unmapped : large_unmapped; }
+  static FreeBlock home_key_of(Block* b) { return {b->stream, b->mapped ? b->size : 0, b->address, b}; }
 
   template <class F>
   void count(StatArray MemoryStats::* array, bool is_small, F change) {
@@ -94,7 +100,16 @@ struct CachingModel::State {
   }
 
   Block* take_free(std::size_t size, std::int64_t stream);
-  Block* new_segment(std::size_t bytes, std::int64_t stream, bool is_small, bool beyond = false);
+  Pool::iterator best_fit(Pool& pool, std::size_t size, std::int64_t stream);
+  /// Memory of the card's own: a new segment, or more of an expandable one.
+  Block* ask_card(std::size_t size, std::int64_t stream, bool beyond = false);
+  bool may_take(std::size_t bytes) const;
+  Block* new_segment(std::size_t bytes, std::int64_t stream, bool is_small);
+  // Expandable segments: expandable_segments.cc.
+  Block* grow(std::size_t size, std::int64_t stream, bool beyond);
+  Block* room_for(std::size_t size, std::int64_t stream, bool is_small);
+  bool map(Block* block, std::size_t size, bool beyond);
+  void unmap(Block* block);
   void release_segment(Block* block);
   void release_free_segments();
   void release_free(Pool& pool, Pool::iterator at);
@@ -108,7 +123,7 @@ struct CachingModel::State {
   const std::size_t capacity;
   mutable std::mutex mutex;
   MemoryStats stats;
-  Pool small, large;
+  Pool small, large, small_unmapped, large_unmapped;
   std::set<caching::Segment*, bool (*)(const caching::Segment*, const caching::Segment*)> segments{
       [](const caching::Segment* a, const caching::Segment* b) { return a->address < b->address; }};
   detail::Recycler<Block> blocks;

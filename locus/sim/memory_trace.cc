@@ -10,7 +10,8 @@ namespace locus::sim {
 namespace {
 
 constexpr std::array<std::string_view, kTraceActions> kNames = {
-    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot"};
+    "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
+    "oom",   "snapshot"};
 
 std::atomic<std::uint32_t (*)() noexcept> g_asker{nullptr};
 
@@ -42,9 +43,11 @@ void MemoryTrace::add(TraceAction action, std::uint64_t address, std::int64_t si
       blocks_.erase(address);
       break;
     case TraceAction::kSegmentAlloc:
+    case TraceAction::kSegmentMap:
       segments_[address] = who;
       break;
     case TraceAction::kSegmentFree:
+    case TraceAction::kSegmentUnmap:
       segments_.erase(address);
       break;
     default:

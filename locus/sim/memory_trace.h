@@ -16,10 +16,12 @@ enum class TraceAction : std::uint8_t {
   kFreeCompleted,
   kSegmentAlloc,
   kSegmentFree,
+  kSegmentMap,    ///< an expandable segment got more memory
+  kSegmentUnmap,  ///< and gave it back
   kOutOfMemory,
   kSnapshot
 };
-constexpr std::size_t kTraceActions = 7;
+constexpr std::size_t kTraceActions = 9;
 /// PyTorch's words: "alloc", "free_requested", …
 std::string_view to_string(TraceAction action);
 

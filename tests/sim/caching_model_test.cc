@@ -182,10 +182,54 @@ TEST(CachingModel, SnapshotTilesEverySegment) {
   EXPECT_EQ(large, 1u);
 }
 
+TEST(CachingModel, ExpandableSegmentsGrowAndShrinkByPages) {
+  CachingModel model(0, 200 * kMiB);
+  AllocatorSettings settings;
+  settings.expandable = true;
+  model.configure(settings);
+  Block* first = model.allocate(25 * kMiB, 0, nullptr);
+  EXPECT_EQ(reserved(model), static_cast<std::int64_t>(40 * kMiB));  // two pages
+  Block* second = model.allocate(30 * kMiB, 0, nullptr);
+  EXPECT_EQ(reserved(model), static_cast<std::int64_t>(60 * kMiB)) << "the end of the second page is used";
+  EXPECT_EQ(CachingModel::address_of(second), CachingModel::address_of(first) + 25 * kMiB);
+  model.free(first);
+  ASSERT_EQ(model.snapshot().size(), 1U);
+  EXPECT_TRUE(model.snapshot().front().expandable);
+  model.empty_cache();  // the first page is free as a whole, the second in part
+  EXPECT_EQ(reserved(model), static_cast<std::int64_t>(40 * kMiB));
+  OutOfMemory why;
+  EXPECT_EQ(model.allocate(170 * kMiB, 0, &why), nullptr);
+  EXPECT_EQ(why.free, 160 * kMiB);
+  Block* beyond = model.allocate_beyond(400 * kMiB, 0);
+  ASSERT_NE(beyond, nullptr);
+  EXPECT_GE(reserved(model), static_cast<std::int64_t>(430 * kMiB));
+  model.free(beyond);
+  model.free(second);
+  model.empty_cache();
+  EXPECT_EQ(reserved(model), 0);
+  EXPECT_TRUE(model.snapshot().empty());
+  EXPECT_EQ(model.stats().inactive_split.all.peak, 0);
+}
+
+TEST(CachingModel, ExpandableSegmentsAreLeftAloneWhenSwitchedOff) {
+  CachingModel model(0, 400 * kMiB);
+  AllocatorSettings settings;
+  settings.expandable = true;
+  model.configure(settings);
+  model.free(model.allocate(40 * kMiB, 0, nullptr));
+  model.configure(AllocatorSettings());
+  Block* block = model.allocate(30 * kMiB, 0, nullptr);
+  EXPECT_EQ(reserved(model), static_cast<std::int64_t>(70 * kMiB));
+  model.free(block);
+}
+
 TEST(CachingModel, HoldsTogetherAfterAnySequence) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     CachingModel model(0, 400 * kMiB);
+    AllocatorSettings settings;
+    settings.expandable = seed % 2 == 1;
+    model.configure(settings);
     std::map<Block*, std::size_t> live;
     for (int step = 0; step < 2000; ++step) {
       if (random() % 100 < 55 || live.empty()) {
