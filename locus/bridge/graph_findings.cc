@@ -66,7 +66,6 @@ void define_graphs(py::module_& m) {
   m.def("report_graph", [](const std::string& what, const std::string& op, const std::string& words) {
     if (collects()) report(what, op, words, 0);
   });
-  m.def("new_pool", &new_pool);
   m.def("is_capturing", [] { return capturing() && is_captured(t_current_device, current_stream(t_current_device)); });
 }
 

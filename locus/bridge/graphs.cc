@@ -46,7 +46,7 @@ IValue with_each(const IValue& value, Visit&& visit) {
 
 std::recursive_mutex g_mutex;  // a kernel that is captured takes memory; never held while Python is asked
 std::unique_ptr<Capture> g_capture;
-std::atomic<int64_t> g_pools{0}, g_handles{0};
+std::atomic<int64_t> g_pools{0};
 
 [[noreturn]] void raise_capture_error(int code, const char* words, const char* name) {
   raise_accelerator_error(
@@ -187,12 +187,11 @@ bool capture_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
   return true;
 }
 
-int64_t capture_memory(const Memory& host, int device, int64_t stream) {
+PoolId capture_memory(const Memory& host, int device, int64_t stream) {
   const std::lock_guard lock(g_mutex);
-  if (!g_capture || !g_capture->has(device, stream)) return stream;
+  if (!g_capture || !g_capture->has(device, stream)) return {};
   if (host) g_capture->made(host);
-  constexpr int64_t kPools = int64_t{1} << 40;  // apart from the numbers of streams
-  return kPools + (g_capture->pool().first << 20) + g_capture->pool().second;
+  return g_capture->pool();
 }
 
 void capture_record(OrderedEvent* event, int device, int64_t stream) {
@@ -224,10 +223,12 @@ void refuse_event(const char* op, const OrderedEvent& event) {
   refuse(op, 907, "operation not permitted on an event last recorded in a capturing stream", "cudaErrorCapturedEvent");
 }
 
-PoolId new_pool() { return {0, ++g_handles}; }
-
 Graph::Graph() = default;
-Graph::~Graph() = default;
+Graph::~Graph() { let_go_of_pool(); }
+
+void Graph::let_go_of_pool() {
+  if (std::exchange(holds_pool_, false) && !in_bad_fork()) machine().memory(device_).release_pool(pool_);
+}
 
 void Graph::capture_begin(std::optional<PoolId> pool) {
   const int device = t_current_device;
@@ -244,8 +245,11 @@ void Graph::capture_begin(std::optional<PoolId> pool) {
       "the default stream.)");
   const std::lock_guard lock(g_mutex);
   TORCH_CHECK(!g_capture, "CUDA error: operation not permitted when stream is capturing");
+  let_go_of_pool();  // of a capture that failed
   device_ = device;
   pool_ = pool.value_or(PoolId{++g_pools, 0});
+  machine().memory(device).hold_pool(pool_);
+  holds_pool_ = true;
   g_capture = std::make_unique<Capture>(this, device, stream);
   g_capturing.store(true);
 }
@@ -331,6 +335,7 @@ void Graph::run(const Step& step) const {
 
 void Graph::reset() {
   captured_ = false;
+  let_go_of_pool();
   steps_.clear();
   outside_.clear();
   made_.clear();

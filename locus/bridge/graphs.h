@@ -18,6 +18,7 @@
 
 #include "locus/bridge/ordering.h"
 #include "locus/bridge/plan.h"
+#include "locus/sim/caching_model.h"
 
 namespace locus::bridge {
 
@@ -25,7 +26,7 @@ namespace locus::bridge {
 extern std::atomic<bool> g_capturing;
 inline bool capturing() { return g_capturing.load(std::memory_order_relaxed); }
 
-using PoolId = std::pair<int64_t, int64_t>;
+using sim::PoolId;
 
 /// torch.cuda.CUDAGraph.
 class Graph {
@@ -58,18 +59,18 @@ class Graph {
   friend class Capture;
   void run(const Step& step) const;
   void look_at_outside(StreamWork* work) const;
+  void let_go_of_pool();
 
   bool captured_ = false;
   int device_ = 0;
   PoolId pool_{0, 0};
+  bool holds_pool_ = false;  // until it is reset or gone: nobody else gets that memory
   std::vector<Step> steps_;
   std::map<const c10::StorageImpl*, Outside> outside_;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made_;
   std::vector<at::Generator> generators_;
 };
 
-/// A pool that several graphs may share.
-PoolId new_pool();
 /// Whether work on this stream goes into a graph.
 bool is_captured(int device, int64_t stream);
 
@@ -80,8 +81,8 @@ void capture_call(const c10::OperatorHandle& op, const OperatorPlan& plan, torch
                   const std::function<void()>& run);
 /// A copy; false: it is none of the capture's.
 bool capture_copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking);
-/// Memory was taken: the pool that a card would have it from.
-int64_t capture_memory(const c10::intrusive_ptr<c10::StorageImpl>& host, int device, int64_t stream);
+/// Memory is taken: the pool that a card would have it from.
+PoolId capture_memory(const c10::intrusive_ptr<c10::StorageImpl>& host, int device, int64_t stream);
 /// An event is recorded on a stream, or a stream waits for it.
 void capture_record(OrderedEvent* event, int device, int64_t stream);
 void capture_wait(int device, int64_t stream, const OrderedEvent& event);

@@ -10,11 +10,11 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/dry/knowledge.h"
-#include "locus/bridge/graphs.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/out_of_memory.h"
 #include "locus/bridge/own_errors.h"
+#include "locus/bridge/pools.h"
 #include "locus/bridge/purpose.h"
 #include "locus/bridge/state.h"
 #include "locus/bridge/watch.h"
@@ -65,13 +65,13 @@ Booking book(size_t bytes, int device, void* host, bool scratch) {
   auto& memory = machine().memory(device);
   sim::OutOfMemory why;
   Booking booking;
-  int64_t stream = current_stream(device);
-  if (capturing()) stream = capture_memory({}, device, stream);
-  booking.account = memory.allocate(bytes, stream, &why);
+  const int64_t stream = current_stream(device);
+  const sim::PoolId pool = current_pool(device, stream);
+  booking.account = memory.allocate(bytes, stream, &why, pool);
   if (booking.account == nullptr) {
     if (!dry::on() || dry::settings().strict_memory) raise_out_of_memory(why);
     report_out_of_memory(why);
-    booking.account = memory.allocate_beyond(bytes, stream);
+    booking.account = memory.allocate_beyond(bytes, stream, pool);
     dry::note(engine::MadeUpKind::kMemory, memory.reserved() - static_cast<std::int64_t>(why.capacity));
   }
   booking.counted = watching();

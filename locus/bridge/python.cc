@@ -149,7 +149,7 @@ py::list memory_snapshot() {
       py::dict d;
       d["device"] = i, d["address"] = segment.address, d["total_size"] = segment.total;
       d["allocated_size"] = segment.allocated, d["active_size"] = segment.active, d["stream"] = segment.stream;
-      d["segment_type"] = segment.large ? "large" : "small", d["segment_pool_id"] = py::make_tuple(0, 0);
+      d["segment_type"] = segment.large ? "large" : "small", d["segment_pool_id"] = segment.pool;
       d["is_expandable"] = segment.expandable, d["frames"] = frames_of(segment.who);
       size_t requested = 0;
       py::list blocks;
@@ -330,6 +330,7 @@ PYBIND11_MODULE(_bridge, m) {
   define_collectives(m);
   define_graph(m);
   define_graphs(m);
+  define_pools(m);
   define_ranks(m);
   define_ledger(m);
   define_report(m);

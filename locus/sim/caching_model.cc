@@ -27,27 +27,29 @@ std::size_t CachingModel::rounded_size(std::size_t bytes) {
 std::size_t CachingModel::size_of(const Block* block) noexcept { return block->size; }
 std::uint64_t CachingModel::address_of(const Block* block) noexcept { return block->address; }
 
-CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why) {
+CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why, PoolId pool) {
   State& s = *state_;
   const std::lock_guard guard(s.mutex);
+  const Lane lane{pool == PoolId{} ? 0 : s.pool_number(pool), stream};
   // Beyond an exabyte PyTorch refuses before it looks (and before it counts); the sums below would overflow.
   const bool absurd = bytes >= kExabyte;
   const std::size_t size = absurd ? bytes : s.rounded(bytes), asked = absurd ? bytes : segment_size(size);
   Block* block = nullptr;
   if (!absurd) {
-    block = s.take_free(size, stream);
+    block = s.take_free(size, lane);
     if (block == nullptr) {
       s.collect();
-      block = s.ask_card(size, stream);
+      block = s.ask_card(size, lane);
     }
-    if (block == nullptr && s.release_oversized(asked, stream)) {
-      block = s.ask_card(size, stream);
+    if (block == nullptr && s.release_oversized(asked, lane)) {
+      block = s.ask_card(size, lane);
     }
     if (block == nullptr) {
       s.release_free_segments();
       ++s.stats.num_alloc_retries;
-      block = s.ask_card(size, stream);
+      block = s.ask_card(size, lane);
     }
+    if (block == nullptr) block = s.last_resort(size, stream);
     if (block != nullptr) return s.hand_out(block, size, bytes);
     ++s.stats.num_ooms;
     if (s.trace.on()) {
@@ -69,12 +71,13 @@ CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stre
   return nullptr;
 }
 
-CachingModel::Block* CachingModel::allocate_beyond(std::size_t bytes, std::int64_t stream) {
+CachingModel::Block* CachingModel::allocate_beyond(std::size_t bytes, std::int64_t stream, PoolId pool) {
   State& s = *state_;
   const std::lock_guard guard(s.mutex);
+  const Lane lane{pool == PoolId{} ? 0 : s.pool_number(pool), stream};
   const std::size_t size = s.rounded(bytes);
-  Block* block = s.take_free(size, stream);
-  if (block == nullptr) block = s.ask_card(size, stream, /*beyond=*/true);
+  Block* block = s.take_free(size, lane);
+  if (block == nullptr) block = s.ask_card(size, lane, /*beyond=*/true);
   return s.hand_out(block, size, bytes);
 }
 
@@ -90,8 +93,8 @@ void CachingModel::free(Block* block) noexcept {
   if (block->size >= s.settings.max_split) s.stats.oversize_allocations.decrease(1);
   block->freed = s.searches;
   if (s.trace.on()) {  // no stream is waited for: the one is the other
-    s.trace.add(TraceAction::kFreeRequested, block->address, counted, block->stream);
-    s.trace.add(TraceAction::kFreeCompleted, block->address, counted, block->stream);
+    s.trace.add(TraceAction::kFreeRequested, block->address, counted, block->lane.stream);
+    s.trace.add(TraceAction::kFreeCompleted, block->address, counted, block->lane.stream);
   }
   // The neighbors' share of inactive_split is counted as one net change, as PyTorch does: its peaks depend on it.
   std::int64_t split_blocks = 0, split_bytes = 0;
@@ -116,10 +119,27 @@ void CachingModel::free(Block* block) noexcept {
   s.publish();
 }
 
-void CachingModel::empty_cache() {
+void CachingModel::empty_cache(PoolId pool) {
   const std::lock_guard guard(state_->mutex);
-  state_->release_free_segments();
+  state_->release_free_segments(pool);
   state_->publish();
+}
+
+void CachingModel::hold_pool(PoolId pool, PoolOptions options) {
+  const std::lock_guard guard(state_->mutex);
+  PoolUse& use = state_->pools[state_->pool_number(pool)];
+  if (use.users++ == 0) use.options = options;
+}
+
+void CachingModel::release_pool(PoolId pool) {
+  const std::lock_guard guard(state_->mutex);
+  PoolUse& use = state_->pools[state_->pool_number(pool)];
+  if (use.users > 0) --use.users;
+}
+
+int CachingModel::pool_users(PoolId pool) const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->pools[state_->pool_number(pool)].users;
 }
 
 namespace {
@@ -193,7 +213,8 @@ std::vector<CachingModel::SnapshotSegment> CachingModel::snapshot() {
                             0,
                             0,
                             0,
-                            segment->stream,
+                            state_->pools[segment->lane.pool].id,
+                            segment->lane.stream,
                             !block->small,
                             segment->expandable,
                             trace.maker(block->address, true),

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "locus/sim/memory_trace.h"
@@ -64,6 +65,13 @@ struct AllocatorSettings {
 /// things than memory are passed over.
 std::optional<AllocatorSettings> parse_allocator_settings(std::string_view text, std::string* problem = nullptr);
 
+/// Memory that is kept apart: a CUDA graph's, or a torch.cuda.MemPool's. {0, 0}: everybody's.
+using PoolId = std::pair<std::int64_t, std::int64_t>;
+struct PoolOptions {
+  bool last_resort = false;  ///< what is free in it may be taken by all, before memory runs out
+  bool whole = false;        ///< its blocks are never split
+};
+
 /// The allocator's state of one device. Thread-safe.
 class CachingModel {
  public:
@@ -76,9 +84,9 @@ class CachingModel {
 
   /// Accounts for an allocation on `stream`. On failure returns nullptr and fills `why`
   /// (after retrying with the cache emptied, as PyTorch does).
-  Block* allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why);
+  Block* allocate(std::size_t bytes, std::int64_t stream, OutOfMemory* why, PoolId pool = {});
   /// The same past the capacity, for runs that are to tell the peak of a program that does not fit.
-  Block* allocate_beyond(std::size_t bytes, std::int64_t stream);
+  Block* allocate_beyond(std::size_t bytes, std::int64_t stream, PoolId pool = {});
   void free(Block* block) noexcept;
   /// The rounded size that memory_allocated() counts for this block.
   static std::size_t rounded_size(std::size_t bytes);
@@ -86,7 +94,12 @@ class CachingModel {
   /// Where the card's allocator has put it: blocks that are alive together have different ones.
   static std::uint64_t address_of(const Block* block) noexcept;
 
-  void empty_cache();
+  /// Gives back what is free, of one pool or all; never of pools that somebody holds.
+  void empty_cache(PoolId pool = {});
+  /// One user of a pool more, or less. The first one decides the options.
+  void hold_pool(PoolId pool, PoolOptions options = {});
+  void release_pool(PoolId pool);
+  int pool_users(PoolId pool) const;
   void reset_peak();
   void reset_accumulated();
   /// torch.cuda.set_per_process_memory_fraction
@@ -111,6 +124,7 @@ class CachingModel {
   struct SnapshotSegment {
     std::uint64_t address;
     std::size_t total, allocated, active;
+    PoolId pool;
     std::int64_t stream;
     bool large, expandable;
     std::uint32_t who;

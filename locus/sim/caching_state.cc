@@ -13,9 +13,9 @@ namespace locus::sim {
 using namespace caching;
 
 /// The free block that is to be taken; the pool's end where there is none.
-CachingModel::State::Pool::iterator CachingModel::State::best_fit(Pool& pool, std::size_t size, std::int64_t stream) {
-  const auto ours = [&](Pool::iterator at) { return at != pool.end() && at->stream == stream; };
-  auto found = pool.lower_bound(FreeBlock{stream, size, 0, nullptr});
+CachingModel::State::Pool::iterator CachingModel::State::best_fit(Pool& pool, std::size_t size, Lane lane) {
+  const auto ours = [&](Pool::iterator at) { return at != pool.end() && at->lane == lane; };
+  auto found = pool.lower_bound(FreeBlock{lane, size, 0, nullptr});
   if (!ours(found) || !found->block->expandable()) return ours(found) ? found : pool.end();
   if (!settings.expandable) {  // switched off since: those segments are left alone
     while (ours(found) && found->block->expandable()) ++found;
@@ -32,10 +32,10 @@ CachingModel::State::Pool::iterator CachingModel::State::best_fit(Pool& pool, st
   return found;
 }
 
-CachingModel::Block* CachingModel::State::take_free(std::size_t size, std::int64_t stream) {
+CachingModel::Block* CachingModel::State::take_free(std::size_t size, Lane lane) {
   Pool& pool = pool_of(size <= kSmallSize);
   if (size > kSmallSize) ++searches;  // each pool counts its own, and only large blocks are collected
-  const auto found = best_fit(pool, size, stream);
+  const auto found = best_fit(pool, size, lane);
   if (found == pool.end()) return nullptr;
   Block* block = found->block;
   if (size < settings.max_split && block->size >= settings.max_split) return nullptr;
@@ -50,26 +50,27 @@ bool CachingModel::State::may_take(std::size_t bytes) const {
   return (!limited || held + bytes <= limit) && bytes <= capacity && held <= capacity - bytes;
 }
 
-CachingModel::Block* CachingModel::State::ask_card(std::size_t size, std::int64_t stream, bool beyond) {
+CachingModel::Block* CachingModel::State::ask_card(std::size_t size, Lane lane, bool beyond) {
   const std::size_t asked = segment_size(size);
   if (settings.expandable) {
     const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
     if (!beyond && limited && held + asked > limit) return nullptr;
-    return grow(size, stream, beyond);
+    return grow(size, lane, beyond);
   }
-  return beyond || may_take(asked) ? new_segment(asked, stream, size <= kSmallSize) : nullptr;
+  return beyond || may_take(asked) ? new_segment(asked, lane, size <= kSmallSize) : nullptr;
 }
 
-CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, std::int64_t stream, bool is_small) {
-  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, stream, nullptr};
+CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, Lane lane, bool is_small) {
+  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, lane, nullptr};
   segment->first =
-      new (blocks.take()) Block{bytes, 0, segment->address, stream, segment, nullptr, nullptr, is_small, false};
+      new (blocks.take()) Block{bytes, 0, segment->address, lane, segment, nullptr, nullptr, is_small, false};
   segments.insert(segment);
   increase(&MemoryStats::segment, is_small, 1);
   increase(&MemoryStats::reserved_bytes, is_small, static_cast<std::int64_t>(bytes));
   if (bytes >= settings.max_split) stats.oversize_segments.increase(1);
   ++stats.num_device_alloc;
-  if (trace.on()) trace.add(TraceAction::kSegmentAlloc, segment->address, static_cast<std::int64_t>(bytes), stream);
+  if (trace.on())
+    trace.add(TraceAction::kSegmentAlloc, segment->address, static_cast<std::int64_t>(bytes), lane.stream);
   return segment->first;
 }
 
@@ -78,7 +79,7 @@ void CachingModel::State::release_segment(Block* block) {
   decrease(&MemoryStats::reserved_bytes, block->small, static_cast<std::int64_t>(block->size));
   ++stats.num_device_free;
   if (trace.on()) {
-    trace.add(TraceAction::kSegmentFree, block->address, static_cast<std::int64_t>(block->size), block->stream);
+    trace.add(TraceAction::kSegmentFree, block->address, static_cast<std::int64_t>(block->size), block->lane.stream);
   }
   segments.erase(block->segment);
   addresses.give(block->address, block->size);
@@ -86,14 +87,22 @@ void CachingModel::State::release_segment(Block* block) {
   blocks.give(block);
 }
 
+/// Everybody's memory, or that of a pool that nobody uses any more; of one pool alone where `of` names it.
+bool CachingModel::State::may_release(Lane lane, PoolId of) const {
+  const PoolUse& pool = pools[lane.pool];
+  const bool asked_for = of == PoolId{} || of == pool.id;
+  return asked_for && pool.users == 0;
+}
+
 /// Gives back what is wholly free. A segment of which any part is in use stays; an expandable one gives back its pages.
-void CachingModel::State::release_free_segments() {
+void CachingModel::State::release_free_segments(PoolId of) {
   ++stats.num_sync_all_streams;
   std::vector<Block*> growing;  // giving pages back changes the pool
   for (Pool* pool : {&large, &small}) {
     growing.clear();
     for (auto at = pool->begin(); at != pool->end();) {
       const auto here = at++;
+      if (!may_release(here->lane, of)) continue;
       if (here->block->expandable()) {
         growing.push_back(here->block);
       } else if (!here->block->split()) {
@@ -112,11 +121,11 @@ void CachingModel::State::release_free(Pool& pool, Pool::iterator at) {
 }
 
 /// Gives back large free blocks, so that one request more fits; whether that is enough.
-bool CachingModel::State::release_oversized(std::size_t asked, std::int64_t stream) {
+bool CachingModel::State::release_oversized(std::size_t asked, Lane lane) {
   if (settings.max_split == SIZE_MAX) return false;
   const std::size_t wanted = std::max(asked, settings.max_split);
-  const auto enough = large.lower_bound(FreeBlock{stream, wanted, 0, nullptr});
-  if (enough != large.end() && enough->stream == stream) {
+  const auto enough = large.lower_bound(FreeBlock{lane, wanted, 0, nullptr});
+  if (enough != large.end() && enough->lane == lane) {
     if (enough->block->expandable()) return false;
     release_free(large, enough);
     return true;
@@ -124,10 +133,10 @@ bool CachingModel::State::release_oversized(std::size_t asked, std::int64_t stre
   // None is large enough by itself: the largest ones first.
   std::size_t released = 0;
   while (released < wanted) {
-    auto at = large.lower_bound(FreeBlock{stream, SIZE_MAX, 0, nullptr});
+    auto at = large.lower_bound(FreeBlock{lane, SIZE_MAX, 0, nullptr});
     if (at == large.begin()) return false;
     --at;
-    if (at->stream != stream || at->size < settings.max_split || at->block->split() || at->block->expandable()) {
+    if (at->lane != lane || at->size < settings.max_split || at->block->split() || at->block->expandable()) {
       return false;
     }
     released += at->size;
@@ -169,16 +178,36 @@ void CachingModel::State::collect() {
   }
 }
 
+std::uint32_t CachingModel::State::pool_number(PoolId id) {
+  const auto found = std::find_if(pools.begin(), pools.end(), [id](const PoolUse& pool) { return pool.id == id; });
+  const auto number = static_cast<std::uint32_t>(found - pools.begin());
+  if (found == pools.end()) pools.push_back({id, {}, 0});
+  return number;
+}
+
+/// A free block of a pool that may be used where there is nothing else.
+CachingModel::Block* CachingModel::State::last_resort(std::size_t size, std::int64_t stream) {
+  for (std::uint32_t i = 1; i < pools.size(); ++i) {
+    if (!pools[i].options.last_resort || pools[i].users == 0) continue;
+    if (Block* block = take_free(size, Lane{i, stream})) return block;
+  }
+  return nullptr;
+}
+
 /// Turns a free block that is no longer in its pool into an allocation; what is left over goes back.
 CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t size, std::size_t requested) {
   const bool is_small = block->small, was_split = block->split();
   const bool counted_as_split = !block->expandable();  // whose free pages can always be given back
   const std::size_t rest = block->size - size;
-  if (is_small || settings.expandable ? rest >= kMinBlock : size < settings.max_split && rest > kSmallSize) {
+  const auto worth_splitting = [&] {
+    if (pools[block->lane.pool].options.whole) return false;
+    if (is_small || settings.expandable) return rest >= kMinBlock;
+    return size < settings.max_split && rest > kSmallSize;
+  };
+  if (worth_splitting()) {
     Block* remaining = block;
-    block = new (blocks.take())
-        Block{size,     0,    remaining->address, remaining->stream, remaining->segment, remaining->prev, remaining,
-              is_small, false};
+    block = new (blocks.take()) Block{
+        size, 0, remaining->address, remaining->lane, remaining->segment, remaining->prev, remaining, is_small, false};
     (block->prev != nullptr ? block->prev->next : block->segment->first) = block;
     remaining->prev = block;
     remaining->address += size;
@@ -203,7 +232,7 @@ CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t siz
   increase(&MemoryStats::active_bytes, is_small, counted);
   increase(&MemoryStats::requested_bytes, is_small, static_cast<std::int64_t>(requested));
   if (block->size >= settings.max_split) stats.oversize_allocations.increase(1);
-  if (trace.on()) trace.add(TraceAction::kAlloc, block->address, counted, block->stream);
+  if (trace.on()) trace.add(TraceAction::kAlloc, block->address, counted, block->lane.stream);
   publish();
   return block;
 }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "locus/sim/address_space.h"
 #include "locus/sim/caching_model.h"
@@ -31,10 +33,24 @@ inline std::size_t segment_size(std::size_t size) {
   return (size + kRoundLarge - 1) / kRoundLarge * kRoundLarge;
 }
 
+/// Free blocks go to requests of their own pool and stream only. A pool is its place in State::pools.
+struct Lane {
+  std::uint32_t pool = 0;
+  std::int64_t stream = 0;
+  auto operator<=>(const Lane&) const = default;
+};
+
+/// A pool, and who still needs it. The first one is everybody's.
+struct PoolUse {
+  PoolId id;
+  PoolOptions options;
+  int users = 0;
+};
+
 struct Segment {
   std::uint64_t address;
   std::size_t total;  // of an expandable segment: of its addresses, most of which have no memory
-  std::int64_t stream;
+  Lane lane;
   CachingModel::Block* first;
   bool expandable = false;
 };
@@ -44,7 +60,7 @@ struct Segment {
 struct CachingModel::Block {
   std::size_t size, requested;
   std::uint64_t address;  // of no memory: only for the order of blocks
-  std::int64_t stream;
+  caching::Lane lane;
   caching::Segment* segment;
   Block *prev, *next;  // neighbors in the segment
   bool small, allocated;
@@ -56,14 +72,14 @@ struct CachingModel::Block {
 };
 
 struct CachingModel::State {
-  /// A free block, in the order in which it is chosen: of the right stream, the smallest, then the lowest.
+  /// A free block, in the order in which it is chosen: of the right lane, the smallest, then the lowest.
   struct FreeBlock {
-    std::int64_t stream;
+    caching::Lane lane;
     std::size_t size;
     std::uint64_t address;
     Block* block;
     bool operator<(const FreeBlock& other) const {
-      if (stream != other.stream) return stream < other.stream;
+      if (lane != other.lane) return lane < other.lane;
       if (size != other.size) return size < other.size;
       return address < other.address;
     }
@@ -73,10 +89,10 @@ struct CachingModel::State {
   State(int device_index, std::size_t bytes) : device(device_index), capacity(bytes) {}
 
   Pool& pool_of(bool small_pool) { return small_pool ? small : large; }
-  static FreeBlock key_of(Block* b) { return {b->stream, b->size, b->address, b}; }
+  static FreeBlock key_of(Block* b) { return {b->lane, b->size, b->address, b}; }
   /// Where the block is while it is free: addresses without memory are in pools of their own, by address alone.
   Pool& home_of(const Block* b) { return b->mapped ? pool_of(b->small) : b->small ? small_unmapped : large_unmapped; }
-  static FreeBlock home_key_of(Block* b) { return {b->stream, b->mapped ? b->size : 0, b->address, b}; }
+  static FreeBlock home_key_of(Block* b) { return {b->lane, b->mapped ? b->size : 0, b->address, b}; }
 
   template <class F>
   void count(StatArray MemoryStats::* array, bool is_small, F change) {
@@ -99,21 +115,24 @@ struct CachingModel::State {
     reserved.store(stats.reserved_bytes.all.current, std::memory_order_relaxed);
   }
 
-  Block* take_free(std::size_t size, std::int64_t stream);
-  Pool::iterator best_fit(Pool& pool, std::size_t size, std::int64_t stream);
+  Block* take_free(std::size_t size, caching::Lane lane);
+  Pool::iterator best_fit(Pool& pool, std::size_t size, caching::Lane lane);
   /// Memory of the card's own: a new segment, or more of an expandable one.
-  Block* ask_card(std::size_t size, std::int64_t stream, bool beyond = false);
+  Block* ask_card(std::size_t size, caching::Lane lane, bool beyond = false);
   bool may_take(std::size_t bytes) const;
-  Block* new_segment(std::size_t bytes, std::int64_t stream, bool is_small);
+  Block* new_segment(std::size_t bytes, caching::Lane lane, bool is_small);
   // Expandable segments: expandable_segments.cc.
-  Block* grow(std::size_t size, std::int64_t stream, bool beyond);
-  Block* room_for(std::size_t size, std::int64_t stream, bool is_small);
+  Block* grow(std::size_t size, caching::Lane lane, bool beyond);
+  Block* room_for(std::size_t size, caching::Lane lane, bool is_small);
   bool map(Block* block, std::size_t size, bool beyond);
   void unmap(Block* block);
   void release_segment(Block* block);
-  void release_free_segments();
+  void release_free_segments(PoolId of = {});
+  bool may_release(caching::Lane lane, PoolId of) const;
+  std::uint32_t pool_number(PoolId id);
+  Block* last_resort(std::size_t size, std::int64_t stream);
   void release_free(Pool& pool, Pool::iterator at);
-  bool release_oversized(std::size_t asked, std::int64_t stream);
+  bool release_oversized(std::size_t asked, caching::Lane lane);
   void collect();
   std::size_t rounded(std::size_t bytes) const;
   Block* hand_out(Block* block, std::size_t size, std::size_t requested);
@@ -129,6 +148,7 @@ struct CachingModel::State {
   detail::Recycler<Block> blocks;
   detail::Recycler<caching::Segment> segment_cells;
   detail::AddressSpace addresses;
+  std::vector<caching::PoolUse> pools{{}};
   AllocatorSettings settings;
   MemoryTrace trace;
   double fraction = 1.0;

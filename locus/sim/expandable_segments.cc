@@ -17,8 +17,8 @@ std::size_t round_up(std::size_t bytes, std::size_t page) { return (bytes + page
 
 /// A free block of at least `size`, out of the pools, after the card has given what was missing; nullptr where it
 /// can't.
-CachingModel::Block* CachingModel::State::grow(std::size_t size, std::int64_t stream, bool beyond) {
-  Block* block = room_for(size, stream, size <= kSmallSize);
+CachingModel::Block* CachingModel::State::grow(std::size_t size, Lane lane, bool beyond) {
+  Block* block = room_for(size, lane, size <= kSmallSize);
   if (!block->mapped && !map(block, std::min(block->size, size), beyond)) return nullptr;
   while (block->size < size) {  // free, then addresses without memory; both become one
     Block* next = block->next;
@@ -30,11 +30,10 @@ CachingModel::Block* CachingModel::State::grow(std::size_t size, std::int64_t st
 }
 
 /// The lowest addresses with room: without memory, or free with some behind them that have none.
-CachingModel::Block* CachingModel::State::room_for(std::size_t size, std::int64_t stream, bool is_small) {
+CachingModel::Block* CachingModel::State::room_for(std::size_t size, Lane lane, bool is_small) {
   Pool& unmapped = is_small ? small_unmapped : large_unmapped;
   const auto usable = [](const Block* b) { return b != nullptr && !b->allocated; };
-  for (auto at = unmapped.lower_bound(FreeBlock{stream, 0, 0, nullptr}); at != unmapped.end() && at->stream == stream;
-       ++at) {
+  for (auto at = unmapped.lower_bound(FreeBlock{lane, 0, 0, nullptr}); at != unmapped.end() && at->lane == lane; ++at) {
     Block* first = usable(at->block->prev) ? at->block->prev : at->block;
     std::size_t room = 0;
     for (const Block* b = first; room < size && usable(b); b = b->next) room += b->size;
@@ -43,9 +42,9 @@ CachingModel::Block* CachingModel::State::room_for(std::size_t size, std::int64_
   const std::size_t page = page_of(is_small);
   // An eighth more than the card has, so that pages can move to the end; what a dry run takes beyond has to fit too.
   const std::size_t bytes = round_up(std::max(capacity + capacity / 8, size), page);
-  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, stream, nullptr, true};
+  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, lane, nullptr, true};
   auto* block = new (blocks.take())
-      Block{bytes, 0, segment->address, stream, segment, nullptr, nullptr, is_small, false, /*mapped=*/false};
+      Block{bytes, 0, segment->address, lane, segment, nullptr, nullptr, is_small, false, /*mapped=*/false};
   segment->first = block;
   segments.insert(segment);
   unmapped.insert(home_key_of(block));
@@ -63,7 +62,7 @@ bool CachingModel::State::map(Block* block, std::size_t size, bool beyond) {
   block->mapped = true;
   if (bytes < block->size) {
     auto* rest = new (blocks.take())
-        Block{block->size - bytes, 0,     block->address + bytes, block->stream, block->segment, block, block->next,
+        Block{block->size - bytes, 0,     block->address + bytes, block->lane, block->segment, block, block->next,
               block->small,        false, /*mapped=*/false};
     if (rest->next != nullptr) rest->next->prev = rest;
     block->next = rest;
@@ -71,7 +70,7 @@ bool CachingModel::State::map(Block* block, std::size_t size, bool beyond) {
     home_of(rest).insert(home_key_of(rest));
   }
   if (trace.on()) {
-    trace.add(TraceAction::kSegmentMap, block->address, static_cast<std::int64_t>(bytes), block->stream);
+    trace.add(TraceAction::kSegmentMap, block->address, static_cast<std::int64_t>(bytes), block->lane.stream);
   }
   merge(block, block->prev);
   merge(block, block->next);
@@ -91,16 +90,15 @@ void CachingModel::State::unmap(Block* block) {
   pool_of(block->small).erase(key_of(block));
   const std::uint64_t end = block->address + block->size;
   if (from > block->address) {
-    auto* before =
-        new (blocks.take()) Block{from - block->address, 0,     block->address, block->stream, block->segment,
-                                  block->prev,           block, block->small,   false};
+    auto* before = new (blocks.take()) Block{from - block->address, 0,     block->address, block->lane, block->segment,
+                                             block->prev,           block, block->small,   false};
     (before->prev != nullptr ? before->prev->next : block->segment->first) = before;
     block->prev = before;
     pool_of(block->small).insert(key_of(before));
   }
   if (end > to) {
     auto* after = new (blocks.take())
-        Block{end - to, 0, to, block->stream, block->segment, block, block->next, block->small, false};
+        Block{end - to, 0, to, block->lane, block->segment, block, block->next, block->small, false};
     if (after->next != nullptr) after->next->prev = after;
     block->next = after;
     pool_of(block->small).insert(key_of(after));
@@ -109,7 +107,7 @@ void CachingModel::State::unmap(Block* block) {
   block->size = to - from;
   block->mapped = false;
   const auto bytes = static_cast<std::int64_t>(block->size);
-  if (trace.on()) trace.add(TraceAction::kSegmentUnmap, from, bytes, block->stream);
+  if (trace.on()) trace.add(TraceAction::kSegmentUnmap, from, bytes, block->lane.stream);
   merge(block, block->prev);
   merge(block, block->next);
   decrease(&MemoryStats::reserved_bytes, block->small, bytes);

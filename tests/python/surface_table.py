@@ -162,7 +162,7 @@ CUDA = {
     "synchronize": ("torch.cuda.synchronize(1)", "r is None"),
     "temperature": ("torch.cuda.temperature()", "r > 0"),
     "tunable": ("torch.cuda.tunable.is_enabled()", "isinstance(r, bool)"),
-    "use_mem_pool": ("torch.cuda.use_mem_pool(None)", "False"),
+    "use_mem_pool": ("torch.cuda.use_mem_pool(torch.cuda.MemPool())", "hasattr(r, '__enter__')"),
     "utilization": ("torch.cuda.utilization()", "0 <= r <= 100"),
 }
 
@@ -275,7 +275,6 @@ MAY_REFUSE = {
     "CUDAGraph",
     "CUDAPluggableAllocator",
     "GreenContext",
-    "MemPool",
     "change_current_allocator",
     "clock_rate",
     "cudart",
@@ -291,7 +290,6 @@ MAY_REFUSE = {
     "power_draw",
     "temperature",
     "tunable",
-    "use_mem_pool",
     "utilization",
     "Graph",
     "gds_register_buffer",

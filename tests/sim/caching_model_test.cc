@@ -223,6 +223,49 @@ TEST(CachingModel, ExpandableSegmentsAreLeftAloneWhenSwitchedOff) {
   model.free(block);
 }
 
+TEST(CachingModel, PoolsAreApartWhileSomebodyHoldsThem) {
+  CachingModel model(0, 200 * kMiB);
+  const PoolId pool{0, 1};
+  model.hold_pool(pool);
+  model.free(model.allocate(30 * kMiB, 0, nullptr, pool));
+  Block* plain = model.allocate(30 * kMiB, 0, nullptr);
+  EXPECT_EQ(reserved(model), static_cast<std::int64_t>(60 * kMiB)) << "not out of the pool";
+  Block* in_pool = model.allocate(20 * kMiB, 0, nullptr, pool);
+  EXPECT_EQ(reserved(model), static_cast<std::int64_t>(60 * kMiB)) << "out of the pool";
+  model.free(plain), model.free(in_pool);
+  EXPECT_EQ(model.snapshot().size(), 2U);
+  model.empty_cache();
+  model.empty_cache(pool);
+  ASSERT_EQ(model.snapshot().size(), 1U) << "somebody holds it";
+  EXPECT_EQ(model.snapshot().front().pool, pool);
+  model.release_pool(pool);
+  EXPECT_EQ(model.pool_users(pool), 0);
+  model.free(model.allocate(40 * kMiB, 0, nullptr));
+  model.empty_cache(pool);
+  ASSERT_EQ(model.snapshot().size(), 1U);
+  EXPECT_EQ(model.snapshot().front().pool, PoolId());
+}
+
+TEST(CachingModel, APoolCanBeTheLastResort) {
+  for (const bool last_resort : {false, true}) {
+    CachingModel model(0, 100 * kMiB);
+    model.hold_pool({0, 1}, {last_resort, false});
+    model.free(model.allocate(80 * kMiB, 0, nullptr, {0, 1}));
+    Block* block = model.allocate(50 * kMiB, 0, nullptr);
+    EXPECT_EQ(block != nullptr, last_resort);
+    model.free(block);
+  }
+}
+
+TEST(CachingModel, APoolCanKeepItsBlocksWhole) {
+  CachingModel model(0, 100 * kMiB);
+  model.hold_pool({0, 1}, {false, true});
+  model.free(model.allocate(40 * kMiB, 0, nullptr, {0, 1}));
+  Block* block = model.allocate(10 * kMiB, 0, nullptr, {0, 1});
+  EXPECT_EQ(CachingModel::size_of(block), 40 * kMiB);
+  model.free(block);
+}
+
 TEST(CachingModel, HoldsTogetherAfterAnySequence) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);

@@ -23,12 +23,13 @@ def install(bridge: Bridge, shared_rng: bool) -> None:
     """
     import torch
 
-    from locus.surface import around, collectives, dry, generators, graphs, legacy, native, streams
+    from locus.surface import around, collectives, dry, generators, graphs, legacy, native, pools, streams
 
     is_cuda_build = hasattr(torch._C, "_cuda_init")  # asked before the answer changes
     native.install(bridge)
     streams.install(bridge)
     graphs.install(bridge)
+    pools.install(bridge)
     legacy.install(bridge, is_cuda_build)
     generators.install(bridge)
     not_simulated.install()

@@ -17,7 +17,7 @@ import torch
 from locus.after_import import after_import
 from locus.program import alone
 from locus.surface import alone as alone_surface
-from locus.surface import not_simulated, sharded_random
+from locus.surface import sharded_random
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -92,13 +92,8 @@ def _name_the_rest(group: Any) -> None:
     group.get_build_nccl_version = group.get_runtime_nccl_version = staticmethod(lambda: _VERSION)
     group.NCCLConfig = type("NCCLConfig", (), {"blocking": 1, "cga_cluster_size": 0, "min_ctas": 0, "max_ctas": 0})
     group.Options.config = property(lambda self: self.__dict__.setdefault("_config", group.NCCLConfig()))
-    for name in ("register_mem_pool", "deregister_mem_pool"):
-        refuse = functools.partial(_refuse, f"torch.distributed.ProcessGroupNCCL.{name}")
-        setattr(group, name, lambda self, *args, refuse=refuse: refuse())
-
-
-def _refuse(name: str) -> None:
-    raise not_simulated.error("torch.cuda.MemPool", name)
+    # Collectives without copies from a pool's memory: nothing to be gained here, and nothing else changes.
+    group.register_mem_pool = group.deregister_mem_pool = lambda self, *pool: None
 
 
 def _let_gloo_have_device_tensors(c10d: ModuleType, group: type[ProcessGroupNCCL]) -> None:

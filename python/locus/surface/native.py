@@ -189,9 +189,10 @@ def _stream_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
 
 
 def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
-    def snapshot(*args: object) -> dict[str, object]:
+    def snapshot(pool: tuple[int, ...] | None = None) -> dict[str, object]:
+        wanted = (pool or (0, 0))[:2]  # from 2.11 on with a third element: whether traces are wanted
         return {
-            "segments": bridge.memory_snapshot(),
+            "segments": [s for s in bridge.memory_snapshot() if wanted in ((0, 0), s["segment_pool_id"])],
             "device_traces": bridge.memory_traces(),
             "allocator_settings": {},
             "external_annotations": [],

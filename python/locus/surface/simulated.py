@@ -200,7 +200,7 @@ SECTIONS: dict[str, list[Feature]] = {
             "without overlap of communication and computation",
             "tests/dist/test_programs.py",
         ),
-        Feature("sparse all-reduce, `recv` from any source, memory pools of NCCL", "no", "refused by name", ""),
+        Feature("sparse all-reduce, `recv` from any source", "no", "refused by name", ""),
         Feature(
             "custom operators (`torch.library`)",
             "yes",
@@ -286,8 +286,8 @@ SECTIONS: dict[str, list[Feature]] = {
         ),
         Feature(
             "`PYTORCH_CUDA_ALLOC_CONF`",
-            "partly",
-            "all that is about memory but `expandable_segments`",
+            "yes",
+            "all that is about memory, also `expandable_segments`",
             "tests/python/test_memory_history.py",
         ),
         Feature(
@@ -295,6 +295,12 @@ SECTIONS: dict[str, list[Feature]] = {
             "yes",
             "with the program's line as the one frame",
             "tests/python/test_memory_history.py",
+        ),
+        Feature(
+            "`MemPool`, `use_mem_pool`",
+            "yes",
+            "except with an allocator of its own",
+            "tests/python/test_pools.py",
         ),
         Feature("pinned memory", "yes", "not counted: `host_memory_stats` refuses", "tests/python/test_memory.py"),
         Feature("NVTX", "partly", "ranges nest, nobody records them", "tests/python/test_surface.py"),
