@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from dry import DRY, dry_runs
 from measure import FULL, QUICK, Budget, Contender, Result, compare, growth, time_starts
+from order import ORDER, order
 from ranks import RANKS, RankPair
 from table import Row, format_time, render
 from worker import MODES, Worker, WorkerError
@@ -223,9 +224,10 @@ def measure_all(workers: Workers, budget: Budget) -> list[Row]:
         *repeats(workers, budget),
         *findings(budget),
         *memory(workers, budget),
+        *order(budget),
         *dry_runs(),
     ]
-    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY, DRY]
+    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY, ORDER, DRY]
     return sorted(rows, key=lambda row: groups.index(row.group))
 
 

@@ -226,6 +226,44 @@ def tiny_steps(device: str) -> Run:
     return run
 
 
+def add_on_one_stream(device: str) -> Run:
+    """Four additions in a row, four times: what add_on_four_streams does on one stream."""
+    return _additions(device, 1)
+
+
+def add_on_four_streams(device: str) -> Run:
+    """The same, each row on a stream of its own. From here on the process has several streams."""
+    return _additions(device, 4)
+
+
+def _additions(device: str, count: int) -> Run:
+    main = torch.cuda.current_stream()
+    streams = [main, *(torch.cuda.Stream() for _ in range(count - 1))]
+    operands = [torch.ones(8, device=device) for _ in streams]
+    torch.cuda.synchronize()
+    rows = [(streams[row % count], operands[row % count]) for row in range(4)]
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            for stream, x in rows:
+                with torch.cuda.stream(stream):
+                    for _ in range(64):
+                        x + x
+
+    return run
+
+
+def many_storages(device: str) -> Run:
+    """Each pass makes one more storage, and uses it once on the current stream."""
+    kept: list[torch.Tensor] = []
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            kept.append(torch.ones(1, device=device).add_(1))
+
+    return run
+
+
 WORKLOADS: dict[str, Callable[[str], Run]] = {
     function.__name__: function
     for function in (
@@ -241,6 +279,9 @@ WORKLOADS: dict[str, Callable[[str], Run]] = {
         finding_loop,
         add_mixed,
         tiny_steps,
+        add_on_one_stream,
+        add_on_four_streams,
+        many_storages,
     )
 }
 """Every program by its name."""
