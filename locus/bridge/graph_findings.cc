@@ -54,6 +54,14 @@ void report_gone(engine::SiteId site, engine::OperatorId op, bool freed, bool wr
   report(freed ? "freed" : "moved", name.substr(name.rfind(':') + 1), written ? "writes" : "reads", site);
 }
 
+void note_numbers(const std::string& op, const std::string& numbers, std::uint32_t capture) {
+  if (collects()) report("numbers", op + " " + numbers, numbers, capture);
+}
+
+void report_kept(std::uint32_t found_out) {
+  if (collects()) report("kept", "", "", found_out);
+}
+
 void define_graphs(py::module_& m) {
   py::class_<Graph>(m, "Graph")
       .def(py::init<>())
@@ -66,6 +74,7 @@ void define_graphs(py::module_& m) {
   m.def("report_graph", [](const std::string& what, const std::string& op, const std::string& words) {
     if (collects()) report(what, op, words, 0);
   });
+  m.def("collects", &collects);
   m.def("is_capturing", [] { return capturing() && is_captured(t_current_device, current_stream(t_current_device)); });
 }
 

@@ -1,6 +1,8 @@
 // See graphs.h.
 #include "locus/bridge/graphs.h"
 
+#include <array>
+#include <cstdio>
 #include <mutex>
 
 #include "locus/bridge/capture.h"
@@ -47,6 +49,7 @@ IValue with_each(const IValue& value, Visit&& visit) {
 std::recursive_mutex g_mutex;  // a kernel that is captured takes memory; never held while Python is asked
 std::unique_ptr<Capture> g_capture;
 std::atomic<int64_t> g_pools{0};
+std::atomic<std::uint32_t> g_captures{0};
 
 [[noreturn]] void raise_capture_error(int code, const char* words, const char* name) {
   raise_accelerator_error(
@@ -101,6 +104,32 @@ bool waits_for_mask(const OperatorPlan& plan, const Stack& stack, size_t base) {
   return false;
 }
 
+/// The numbers of the host's among the arguments that are not the schema's own: "0.5 2".
+std::string numbers_of(const c10::OperatorHandle& op, const Stack& stack, size_t base) {
+  const auto number_in = [](const IValue& value) -> std::optional<double> {
+    if (value.isDouble()) return value.toDouble();
+    if (value.isInt()) return static_cast<double>(value.toInt());
+    if (!value.isTensor() || !value.toTensor().defined()) return std::nullopt;
+    const Tensor& t = value.toTensor();
+    if (!t.unsafeGetTensorImpl()->is_wrapped_number() || !t.device().is_cpu()) return std::nullopt;
+    if (t.scalar_type() == at::kDouble) return *t.const_data_ptr<double>();
+    if (t.scalar_type() == at::kLong) return static_cast<double>(*t.const_data_ptr<int64_t>());
+    return std::nullopt;
+  };
+  std::string numbers;
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::optional<double> number = number_in(stack[base + i]);
+    if (!number.has_value()) continue;
+    const std::optional<IValue>& usual = arguments[i].default_value();
+    if (usual.has_value() && number_in(*usual) == number) continue;
+    std::array<char, 40> text{};
+    std::snprintf(text.data(), text.size(), "%s%.17g", numbers.empty() ? "" : " ", *number);
+    numbers += text.data();
+  }
+  return numbers;
+}
+
 /// Whether the graph may draw from it.
 bool is_drawn_from(const at::Generator& generator) {
   const std::lock_guard lock(g_mutex);
@@ -132,6 +161,10 @@ void capture_call(const c10::OperatorHandle& op, const OperatorPlan& plan, Stack
       !is_drawn_from((*stack)[base + plan.generator].toGenerator())) {
     const char* const words = "Attempt to increase offset for a CUDA generator not in capture mode.";
     if (!report_refusal(word.c_str(), words)) TORCH_CHECK(false, words);
+  }
+  if (watching()) {
+    const std::string numbers = numbers_of(op, *stack, base);
+    if (!numbers.empty()) note_numbers(word, numbers, g_captures.load());
   }
   const std::lock_guard lock(g_mutex);
   Graph::Step step;
@@ -250,6 +283,7 @@ void Graph::capture_begin(std::optional<PoolId> pool) {
   pool_ = pool.value_or(PoolId{++g_pools, 0});
   machine().memory(device).hold_pool(pool_);
   holds_pool_ = true;
+  g_captures.fetch_add(1);
   g_capture = std::make_unique<Capture>(this, device, stream);
   g_capturing.store(true);
 }
@@ -331,6 +365,14 @@ void Graph::run(const Step& step) const {
       return t;
     });
   }
+}
+
+std::unordered_set<const c10::StorageImpl*> Graph::made_storages() const {
+  std::unordered_set<const c10::StorageImpl*> all;
+  for (const auto& weak : made_) {
+    if (const auto storage = weak.lock()) all.insert(storage.get());
+  }
+  return all;
 }
 
 void Graph::reset() {

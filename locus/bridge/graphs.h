@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,8 @@ class Graph {
   void reset();
   void register_generator(at::Generator generator);
   PoolId pool() const { return pool_; }
+  /// The memory that the graph itself has made and that is still a tensor's.
+  std::unordered_set<const c10::StorageImpl*> made_storages() const;
 
  private:
   friend class Capture;

@@ -183,7 +183,9 @@ void StreamWork::touches(const Tensor& t, bool written, int argument) {
   const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   order::Shadow* shadow = nullptr;
   if (t.is_cuda()) {
-    shadow = shadow_of(block_of(storage));
+    DeviceBlock* const block = block_of(storage);
+    shadow = shadow_of(block);
+    reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->tracked->is_kept());
   } else if (HostHeader* header = pinned_header(t)) {
     shadow = busy_shadow(header);
   }
@@ -209,6 +211,7 @@ void StreamWork::finish() {
     const order::Touch& touch = touches_[conflict.touch];
     report_race(conflict, {lane_, touch.kind, touch.note, tensors_[conflict.touch]});
   }
+  if (reads_kept_) report_read_of_kept();
 }
 
 bool order_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
@@ -269,12 +272,14 @@ void record_on_stream(const c10::DataPtr& data, int device, int64_t stream) {
   if (block == nullptr) return;
   shadow_of(block);
   const Lane lane = lane_of(device, stream);
-  auto& recorded = block->tracked->recorded;
+  auto& recorded = block->tracked->make_more().recorded;
   if (std::find(recorded.begin(), recorded.end(), lane) == recorded.end()) recorded.push_back(lane);
 }
 
 void order_free(int device, uint64_t address, uint64_t bytes, const Tracked& tracked, int64_t home) {
-  stream_order().free(device, address, bytes, tracked.shadow, lane_of(device, home), tracked.recorded);
+  static const std::vector<Lane> none;
+  stream_order().free(device, address, bytes, tracked.shadow, lane_of(device, home),
+                      tracked.more != nullptr ? tracked.more->recorded : none);
 }
 
 std::unique_ptr<Tracked> order_reuse(int device, uint64_t address, uint64_t bytes) {

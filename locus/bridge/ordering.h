@@ -11,8 +11,10 @@
 #include <forward_list>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "locus/bridge/kept_outputs.h"
 #include "locus/bridge/state.h"
 #include "locus/engine/origin.h"
 #include "locus/engine/site.h"
@@ -28,8 +30,19 @@ order::Order& stream_order();
 
 /// What is remembered of device memory for the sake of order; see DeviceBlock.
 struct Tracked {
+  /// What few have.
+  struct More {
+    std::vector<order::Lane> recorded;  ///< record_stream()
+    std::optional<KeptOutput> kept;     ///< of a graph's result, see kept_outputs.h
+  };
   order::Shadow shadow;
-  std::vector<order::Lane> recorded;  ///< record_stream()
+  std::unique_ptr<More> more;
+
+  More& make_more() {
+    if (more == nullptr) more = std::make_unique<More>();
+    return *more;
+  }
+  bool is_kept() const { return more != nullptr && more->kept.has_value(); }
 };
 /// The time of the device's default stream, for memory that is taken before anything is followed; 0: followed now.
 order::Time birth_time(int device);
@@ -86,6 +99,7 @@ class StreamWork {
   order::Note note_;
   c10::SmallVector<order::Touch, 8> touches_;
   c10::SmallVector<const at::Tensor*, 8> tensors_;
+  bool reads_kept_ = false;  ///< a graph's result that the program has kept
   std::forward_list<std::function<bool(std::uint64_t, std::uint64_t)>> gaps_;  ///< stay where they are; few have any
 };
 

@@ -331,6 +331,7 @@ PYBIND11_MODULE(_bridge, m) {
   define_graph(m);
   define_graphs(m);
   define_pools(m);
+  define_kept_outputs(m);
   define_ranks(m);
   define_ledger(m);
   define_report(m);

@@ -17,6 +17,9 @@ constexpr told::KindInfo<What> kWhats[] = {
 #undef LOCUS_INFO
 };
 
+/// Whether the card's words are about this.
+bool is_about(const Facts& facts, std::string_view word) { return facts.words.find(word) != std::string::npos; }
+
 std::string message_of(const Facts& facts) {
   switch (facts.what) {
     case What::kRefused:
@@ -27,6 +30,12 @@ std::string message_of(const Facts& facts) {
       return fmt::format("the graph {} memory that its tensor no longer has", facts.words);
     case What::kFrozen:
       return fmt::format("{} was changed after the capture; the graph goes on with the old value", facts.op);
+    case What::kKept:
+      if (facts.words.empty()) {
+        return fmt::format("`{}` is read after another replay of its CUDA graph has overwritten it", facts.op);
+      }
+      return fmt::format("`{}` keeps the result of a CUDA graph {} times over: each replay has overwritten them all",
+                         facts.op, facts.words);
   }
   return "";
 }
@@ -34,6 +43,9 @@ std::string message_of(const Facts& facts) {
 std::string why_of(const Facts& facts) {
   switch (facts.what) {
     case What::kRefused:
+      if (is_about(facts, "generator")) return "a graph draws from the default generator and from those it was told of";
+      if (is_about(facts, "unjoined"))
+        return "a stream that took part in the capture goes on where the capture has ended";
       return "a capture records kernels and runs none: nothing can be waited for, and no value is there to be read";
     case What::kFreed:
       return fmt::format(
@@ -45,6 +57,11 @@ std::string why_of(const Facts& facts) {
                          facts.op, told::at(facts.first), facts.words);
     case What::kFrozen:
       return fmt::format("a number of the host's is part of the captured kernels: {}", facts.words);
+    case What::kKept:
+      return fmt::format(
+          "a replay writes its results where the one before has written them; what was kept at {} is that memory, and "
+          "has the newest values by now",
+          told::at(facts.first));
   }
   return "";
 }
@@ -52,9 +69,16 @@ std::string why_of(const Facts& facts) {
 std::string note_of(const Facts& facts) {
   switch (facts.what) {
     case What::kRefused:
+      if (is_about(facts, "generator")) return "graph.register_generator_state(generator), before the capture";
+      if (is_about(facts, "unjoined")) return "let the captured stream wait for it: current_stream().wait_stream(side)";
       return "move it out of the capture, or keep the value on the device";
     case What::kFrozen:
+      if (facts.op.find("param_groups") == std::string::npos) {
+        return "make it a tensor on the device and change that in place, or capture again";
+      }
       return "make it a tensor on the device (lr=torch.tensor(…), capturable=True) and change that in place";
+    case What::kKept:
+      return "keep a copy of the result: .clone()";
     default:
       return "keep the tensor, and put new data into it: static.copy_(batch)";
   }
@@ -74,7 +98,8 @@ Facts parse_facts(std::string_view text) { return told::parse<Facts>(text); }
 Finding tell(const Facts& facts) {
   Finding finding = told::begin(told::reason_of(kWhats, facts.what), facts.use, facts.op, facts.step);
   finding.message = message_of(facts), finding.why = why_of(facts);
-  finding.cause = facts.use, finding.fixes = facts.fixes;
+  finding.cause = facts.what == What::kKept ? facts.first : facts.use;
+  finding.fixes = facts.fixes;
   finding.notes.push_back(note_of(facts));
   return finding;
 }

@@ -12,6 +12,10 @@ from torch.distributed.distributed_c10d import Backend, Store
 
 from locus._bridge_graphs import Graph as Graph
 from locus._bridge_graphs import MemoryPool as MemoryPool
+from locus._bridge_graphs import contents_of as contents_of
+from locus._bridge_graphs import kept_results as kept_results
+from locus._bridge_graphs import kept_state as kept_state
+from locus._bridge_graphs import mark_kept as mark_kept
 from locus._bridge_ranks import LoneGroup as LoneGroup
 from locus._bridge_ranks import LoneStore as LoneStore
 from locus._bridge_ranks import Meeting as Meeting
@@ -176,9 +180,9 @@ def explain_finding(finding: str, width: int, directory: str, /) -> tuple[bytes,
 def set_type_attribute(type: type, name: str, value: object, /) -> None: ...
 def add_graph_mistake(facts: str, key: int = 0, directory: str = "") -> list[tuple[str, str]]: ...
 def report_graph(what: str, op: str, words: str, /) -> None: ...
+def collects() -> bool: ...
 def new_pool() -> tuple[int, int]: ...
 def is_capturing() -> bool: ...
-
 def add_race(facts: str, key: int = 0, directory: str = "") -> list[tuple[str, str]]: ...
 def add_finding(finding: str, key: int = 0) -> None: ...
 def finding_count() -> int: ...
@@ -299,6 +303,11 @@ class Bridge(ModuleType):
     has_copied = staticmethod(has_copied)
     is_capturing = staticmethod(is_capturing)
     new_pool = staticmethod(new_pool)
+    collects = staticmethod(collects)
+    contents_of = staticmethod(contents_of)
+    kept_results = staticmethod(kept_results)
+    kept_state = staticmethod(kept_state)
+    mark_kept = staticmethod(mark_kept)
     note_other_ranks = staticmethod(note_other_ranks)
     rank_waits_for = staticmethod(rank_waits_for)
     report_graph = staticmethod(report_graph)

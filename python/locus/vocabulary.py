@@ -173,5 +173,6 @@ Reason = Literal[
     "frozen-in-graph",
     "out-of-memory",
     "memory-grows",
+    "graph-output-kept",
 ]
 """Why a tensor is where it is: the name of a finding's code."""

@@ -51,7 +51,8 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "graph-input-gone",
                                     "frozen-in-graph",
                                     "out-of-memory",
-                                    "memory-grows"};
+                                    "memory-grows",
+                                    "graph-output-kept"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;

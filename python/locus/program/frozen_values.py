@@ -1,5 +1,6 @@
-"""Numbers of the host's that a captured graph was made with: an optimizer's learning rate and the like. A replay goes
-on with them, whatever the program has changed since.
+"""Numbers of the host's that a captured graph was made with: an optimizer's learning rate and the like, and those that
+expressions of the program gave to its operators (captured_numbers.py). A replay goes on with them, whatever the program
+has changed since.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 
-from locus.program import objects
+from locus.program import captured_numbers, objects
 
 _current: object | None = None
 _kept: weakref.WeakKeyDictionary[object, list[_Group]] = weakref.WeakKeyDictionary()
@@ -26,12 +27,14 @@ def begin(graph: object) -> None:
     global _current
     _current = graph
     _kept[graph] = []
+    captured_numbers.begin(graph)
 
 
 def end() -> None:
     """The capture is over."""
     global _current
     _current = None
+    captured_numbers.end()
 
 
 def is_capturing() -> bool:
@@ -58,6 +61,7 @@ def changed(graph: object) -> Iterator[tuple[str, object, object]]:
             now = group.get(key)
             if _is_number(now) and now != value:
                 yield f"{type(optimizer).__name__}.param_groups[{kept.number}][{key!r}]", value, now
+    yield from captured_numbers.changed(graph)
 
 
 def _is_number(value: object) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from locus.program import frozen_values
+from locus.program import frozen_values, kept_outputs
 from locus.surface import not_simulated
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class CUDAGraph:
         """Runs what was captured, on the current stream."""
         for name, value, now in frozen_values.changed(self):
             _bridge.report_graph("frozen", name, f"{value} in the graph, {now} now")
+        kept = kept_outputs.before(_bridge, self, self._graph)
         self._graph.replay()
+        kept_outputs.after(_bridge, kept)
 
     def reset(self) -> None:
         """Lets go of what was captured."""

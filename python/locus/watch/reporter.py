@@ -106,15 +106,28 @@ def report(
 
 
 def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
-    """A mistake with a CUDA graph."""
-    from locus.program import histories
+    """A mistake with a CUDA graph, or what may become one."""
+    from locus.blame import kept_outputs
+    from locus.program import captured_numbers, histories
 
+    kept, frames = None, places.frames_here() if raw["what"] in ("numbers", "kept") else []
+    try:
+        if raw["what"] == "numbers":
+            captured_numbers.note(raw["words"], frames)
+            return False, "", None
+        if raw["what"] == "kept" and (kept := kept_outputs.judge(frames)) is None:
+            return False, "", None
+    finally:
+        places.release_locals(frames)
     unknown = places.unknown_location()
     use, first = (histories.site_location(site) or unknown for site in (raw["site"], raw["first"]))
     facts = {
         "what": raw["what"], "use": use, "first": first, "op": raw["op"], "words": raw["words"], "fixes": [],
         "step": int(raw.get("step", 0)),
     }  # fmt: skip
+    if kept is not None:
+        facts |= {"first": kept.at, "op": kept.name, "words": str(kept.times or ""),
+                  "fixes": [kept.edit] if kept.edit is not None else []}  # fmt: skip
     directory = os.getcwd() if raw.get("policy", COLLECT) == WARN else ""
     told = load_bridge().add_graph_mistake(json.dumps(facts), raw.get("key", 0), directory)
     note_change()

@@ -1,0 +1,236 @@
+"""Numbers that the program's own expressions gave to captured operators: `x / self.temperature`, `loss * (1 - weight)`,
+a `Dropout`'s `p`. A replay goes on with them; where the program has changed one since, that has no effect.
+
+Only what is certain is kept: fractional numbers that are operands or arguments of the very call, made of attributes and
+of names that the program never uses for anything else. Nothing of the program's is kept alive.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import os
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from locus.program import places, source, values
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_MOST = 4096
+_MODULES = os.path.join("torch", "nn", "modules")
+
+
+class _Attribute(NamedTuple):
+    """`self.temperature`"""
+
+    owner: weakref.ref[object]
+    name: str
+
+    def now(self, frames: list[types.FrameType]) -> object:
+        owner = self.owner()
+        inside = getattr(owner, "__dict__", None)
+        if type(inside) is dict and self.name in inside:
+            return inside[self.name]
+        return values.MISSING if owner is None else values.get_attribute(owner, self.name)
+
+
+class _Name(NamedTuple):
+    """A name of a module, or of a function that still runs."""
+
+    code: types.CodeType | None
+    """The function's; None: a module's."""
+    frame: int
+    file: str
+    name: str
+
+    def now(self, frames: list[types.FrameType]) -> object:
+        for frame in frames:
+            if self.code is None and frame.f_code.co_filename == self.file:
+                return frame.f_globals.get(self.name, values.MISSING)
+            if self.code is not None and frame.f_code is self.code and id(frame) == self.frame:
+                return frame.f_locals.get(self.name, values.MISSING)
+        return values.MISSING
+
+
+class _Leaf(NamedTuple):
+    text: str
+    where: _Attribute | _Name
+    value: float
+
+
+class _Number(NamedTuple):
+    """An expression, or a module's attribute, whose value went into a captured call."""
+
+    key: tuple[object, ...]
+    """The same for all captures of it."""
+    value: float
+    leaves: tuple[_Leaf, ...]
+
+
+_captures: weakref.WeakKeyDictionary[object, dict[tuple[object, ...], _Number]] = weakref.WeakKeyDictionary()
+_current: object | None = None
+
+
+def begin(graph: object) -> None:
+    """What is noted from here on goes into the graph."""
+    global _current
+    _current = graph
+    _captures[graph] = {}
+
+
+def end() -> None:
+    """The capture is over: what has changed while it went on is not followed."""
+    global _current
+    graph, _current = _current, None
+    if graph is None or graph not in _captures:
+        return
+    frames, kept = _frames(), _captures[graph]
+    for key, number in list(kept.items()):
+        if any(_number(leaf.where.now(frames)) != leaf.value for leaf in number.leaves):
+            del kept[key]
+    places.release_locals(frames)
+
+
+def note(numbers: str, frames: list[types.FrameType]) -> None:
+    """An operator was captured with these numbers, "0.5 2"; `frames`: those that led to it, innermost first."""
+    kept = _captures.get(_current) if _current is not None else None
+    if kept is None or len(kept) >= _MOST:
+        return
+    wanted = {float(number) for number in numbers.split()}
+    for number in (*_of_module(wanted, frames), *_of_expression(wanted, frames)):
+        known = kept.get(number.key)
+        if known is not None and known.value != number.value:
+            number = known._replace(leaves=())  # one expression, several values: nothing to follow
+        kept[number.key] = number
+
+
+def changed(graph: object) -> Iterator[tuple[str, object, object]]:
+    """(what, its value in the graph, its value now) of what the program has changed since the capture."""
+    numbers = _captures.get(graph)
+    if not numbers:
+        return
+    frames, told = _frames(), set()
+    for number in numbers.values():
+        for leaf in number.leaves:
+            now = _number(leaf.where.now(frames))
+            if now is None or now == leaf.value or leaf.text in told or _is_captured_again(graph, number, leaf, now):
+                continue
+            told.add(leaf.text)
+            yield leaf.text, leaf.value, now
+    if any(isinstance(leaf.where, _Name) and leaf.where.code for number in numbers.values() for leaf in number.leaves):
+        places.release_locals(frames)
+
+
+def _is_captured_again(graph: object, number: _Number, leaf: _Leaf, now: float) -> bool:
+    """A program with a graph for each value knows what it does."""
+    for other, numbers in list(_captures.items()):
+        same = numbers.get(number.key) if other is not graph else None
+        if same is not None and any(each.text == leaf.text and each.value == now for each in same.leaves):
+            return True
+    return False
+
+
+def _frames() -> list[types.FrameType]:
+    return list(places.walk(sys._getframe(1)))
+
+
+def _number(value: object) -> float | None:
+    return value if type(value) in (int, float) else None  # type: ignore[return-value]
+
+
+def _of_module(wanted: set[float], frames: list[types.FrameType]) -> Iterator[_Number]:
+    """Attributes of a module of PyTorch's own whose forward() runs."""
+    for frame in frames:
+        if _MODULES not in frame.f_code.co_filename:
+            if places.is_user_file(frame.f_code.co_filename):
+                return
+            continue
+        module = frame.f_locals.get("self")
+        if not values.is_module(module) or frame.f_code.co_name != "forward":
+            continue
+        for name, value in values.attributes(module).items():
+            if type(value) is float and value in wanted:
+                leaf = _Leaf(f"{type(module).__name__}.{name}", _Attribute(weakref.ref(module), name), value)
+                yield _Number((id(module), name), value, (leaf,))
+        return
+
+
+def _of_expression(wanted: set[float], frames: list[types.FrameType]) -> Iterator[_Number]:
+    """Operands and arguments of the program's call whose values are among the numbers."""
+    users = places.user_frames(frames)
+    frame = users[0] if users else None
+    file = source.load(frame.f_code.co_filename) if frame is not None else None
+    if frame is None or file is None:
+        return
+    source.vouch(frame.f_code, frame.f_globals)
+    node = file.at(*places.positions(frame.f_code, frame.f_lasti))
+    given: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        given = [node.left, node.right]
+    elif isinstance(node, ast.AugAssign):
+        given = [node.value]
+    elif isinstance(node, ast.Call):
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    for expression in given:
+        leaves: list[_Leaf] = []
+        value = _evaluate(expression, frame, file, leaves)
+        if type(value) is float and value in wanted and leaves:
+            yield _Number((file.file, expression.lineno, expression.col_offset), value, tuple(leaves))
+
+
+def _evaluate(node: ast.expr, frame: types.FrameType, file: source.Source, leaves: list[_Leaf]) -> float | None:
+    """The value of simple arithmetic; what it is made of goes to `leaves`. None where it is anything else."""
+    if isinstance(node, ast.Constant):
+        return _number(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _evaluate(node.operand, frame, file, leaves)
+        return None if value is None else -value
+    if isinstance(node, ast.BinOp):
+        one, other = (_evaluate(part, frame, file, leaves) for part in (node.left, node.right))
+        compute = _ARITHMETIC.get(type(node.op))
+        if one is None or other is None or compute is None:
+            return None
+        try:
+            return _number(compute(one, other))
+        except ArithmeticError:
+            return None
+    value = _number(values.evaluate(node, frame))
+    where: _Attribute | _Name | None = None
+    if isinstance(node, ast.Attribute):
+        try:
+            where = _Attribute(weakref.ref(values.evaluate(node.value, frame)), node.attr)
+        except TypeError:  # nothing can refer to it
+            return None
+    elif isinstance(node, ast.Name) and _is_one_quantity(file, node.id):
+        inside = frame.f_code.co_flags & 0x1 and node.id in frame.f_locals  # CO_OPTIMIZED: a function
+        where = _Name(frame.f_code if inside else None, id(frame), file.file, node.id)
+    if value is None or where is None:
+        return None
+    leaves.append(_Leaf(file.flat(node), where, value))
+    return value
+
+
+def _is_one_quantity(file: source.Source, name: str) -> bool:
+    """Whether a name stands for one thing in the whole file: bound once, and from then on made of itself only."""
+    first = 0
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.arg) and node.arg == name:
+            first += 1
+        elif isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+            statement = file.parent(node)
+            if isinstance(statement, ast.AugAssign):
+                continue
+            if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+                return False  # of a loop, or one of several
+            made_of = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
+            first += name not in made_of
+    return first == 1
