@@ -15,7 +15,7 @@ from table import Row, format_time, render
 from worker import Worker
 
 ORDER = "Following streams, in a checked program"
-ADDITIONS = 256  # in a pass of the workloads
+ADDITIONS = 4096  # in a pass of the workloads
 STORAGES = 100_000
 
 

@@ -247,7 +247,7 @@ def _additions(device: str, count: int) -> Run:
         for _ in range(n):
             for stream, x in rows:
                 with torch.cuda.stream(stream):
-                    for _ in range(64):
+                    for _ in range(1024):
                         x + x
 
     return run

@@ -1,6 +1,7 @@
 // See kept_outputs.h.
 #include "locus/bridge/kept_outputs.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "locus/bridge/check.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/graph_findings.h"
 #include "locus/bridge/graphs.h"
@@ -36,7 +38,7 @@ c10::StorageImpl* storage_of_plain(const at::Tensor& t) {
 Tracked* tracked_of(const at::Tensor& t) {
   const c10::StorageImpl* storage = storage_of_plain(t);
   DeviceBlock* block = storage != nullptr ? block_of(*storage) : nullptr;
-  return block != nullptr ? block->tracked.get() : nullptr;
+  return block != nullptr ? block->tracked.load() : nullptr;
 }
 
 bool is_result(PyObject* object, const Storages& made) {
@@ -81,12 +83,13 @@ py::tuple kept_results(const Graph& graph, const py::list& objects) {
   return py::make_tuple(containers, tensors);
 }
 
-/// A number for the bytes of a tensor's memory; 0 where they are not known.
+/// A number for a tensor's values; 0 where they are not known.
 std::size_t contents_of(const at::Tensor& t) {
-  const c10::StorageImpl* storage = storage_of_plain(t);
-  if (storage == nullptr || dry::on()) return 0;
-  const auto host = host_storage(*storage);
-  const std::string_view bytes(static_cast<const char*>(host->data()), host->nbytes());
+  if (storage_of_plain(t) == nullptr || dry::on()) return 0;
+  const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                                 c10::DispatchKeySet(kCheckKey));
+  const at::Tensor host = host_alias(t).contiguous();
+  const std::string_view bytes(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
   return std::hash<std::string_view>()(bytes) | 1;
 }
 

@@ -58,8 +58,8 @@ HostAllocator g_host_allocator;
 
 void order_block_freed(const DeviceBlock& block) {
   const sim::CachingModel::Block* account = block.booking.account;
-  order_free(block.device, sim::CachingModel::address_of(account), sim::CachingModel::size_of(account), *block.tracked,
-             block.stream);
+  order_free(block.device, sim::CachingModel::address_of(account), sim::CachingModel::size_of(account),
+             *block.tracked.load(), block.stream);
 }
 
 void free_block(void* context) {
@@ -85,8 +85,9 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device, 
   const Booking booking = book(bytes != 0 ? bytes : host->nbytes(), device, data);
   auto* block = new DeviceBlock{std::move(host), booking, device, stream, birth_time(device)};
   if (ordering() && booking.account != nullptr) {
-    block->tracked = order_reuse(device, sim::CachingModel::address_of(booking.account),
-                                 sim::CachingModel::size_of(booking.account));
+    block->tracked =
+        order_reuse(device, sim::CachingModel::address_of(booking.account), sim::CachingModel::size_of(booking.account))
+            .release();
   }
   trace_gpu([&](const auto& listener) {
     listener.trace_gpu_memory_allocation(c10::kCUDA,

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include <atomic>
+
 #include "locus/bridge/ordering.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/state.h"
@@ -42,10 +44,12 @@ struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
   Booking booking;                            ///< what the card's allocator would hold for it
   int device;
-  int64_t stream;    ///< whose pool it is from
-  order::Time born;  ///< see birth_time()
-  std::unique_ptr<Tracked> tracked = nullptr;
-  std::uint8_t knowledge = 0;  ///< of its values, in a dry run: dry::Knowledge
+  int64_t stream;                           ///< whose pool it is from
+  order::Time born;                         ///< see birth_time()
+  std::atomic<Tracked*> tracked = nullptr;  ///< its own; made when the memory is first followed
+  std::uint8_t knowledge = 0;               ///< of its values, in a dry run: dry::Knowledge
+
+  ~DeviceBlock() { delete tracked.load(std::memory_order_relaxed); }
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).

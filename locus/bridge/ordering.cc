@@ -47,17 +47,19 @@ void follow_default(int device, int64_t stream) {
 
 order::Shadow* shadow_of(DeviceBlock* block) {
   if (block == nullptr) return nullptr;
-  static std::mutex making;
-  const std::lock_guard lock(making);
-  if (block->tracked == nullptr) {
-    block->tracked = std::make_unique<Tracked>();
+  Tracked* tracked = block->tracked.load(std::memory_order_acquire);
+  if (tracked == nullptr) {
+    auto made = std::make_unique<Tracked>();
     if (block->born != 0) {  // made on the only stream that there was
       const auto origin = origins().at(origin_in(machine().arena().label(block->host->data())));
-      stream_order().assume_written(&block->tracked->shadow, lane_of(block->device, 0), block->born,
+      stream_order().assume_written(&made->shadow, lane_of(block->device, 0), block->born,
                                     {origin.site != 0 ? origin.site : block->booking.site, origin.op, 0});
     }
+    // Another thread may have been faster.
+    if (block->tracked.compare_exchange_strong(tracked, made.get(), std::memory_order_acq_rel))
+      tracked = made.release();
   }
-  return &block->tracked->shadow;
+  return &tracked->shadow;
 }
 
 /// A copy that PyTorch makes in one go. Otherwise a temporary tensor on the host stands between the two.
@@ -185,7 +187,7 @@ void StreamWork::touches(const Tensor& t, bool written, int argument) {
   if (t.is_cuda()) {
     DeviceBlock* const block = block_of(storage);
     shadow = shadow_of(block);
-    reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->tracked->is_kept());
+    reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->tracked.load()->is_kept());
   } else if (HostHeader* header = pinned_header(t)) {
     shadow = busy_shadow(header);
   }
@@ -272,7 +274,7 @@ void record_on_stream(const c10::DataPtr& data, int device, int64_t stream) {
   if (block == nullptr) return;
   shadow_of(block);
   const Lane lane = lane_of(device, stream);
-  auto& recorded = block->tracked->make_more().recorded;
+  auto& recorded = block->tracked.load()->make_more().recorded;
   if (std::find(recorded.begin(), recorded.end(), lane) == recorded.end()) recorded.push_back(lane);
 }
 

@@ -148,6 +148,8 @@ void Order::assume_written(Shadow* shadow, Lane lane, Time time, Note note) {
 
 void Order::free(int device, std::uint64_t address, std::uint64_t bytes, const Shadow& shadow, Lane home,
                  const std::vector<Lane>& recorded) {
+  // What its own stream has done is behind whoever gets the memory there: that is nearly all memory.
+  if (shadow.is_only_of(home)) return;
   const std::lock_guard lock(mutex_);
   VectorClock done = lanes_[home].clock;
   for (const Lane lane : recorded) done.join(lanes_[lane].clock);

@@ -84,6 +84,11 @@ class Shadow {
     for (const Piece& piece : *pieces_) visit(piece.cell, piece.begin, piece.end);
   }
   bool is_split() const { return pieces_ != nullptr; }
+  /// Whether all that is known was done by one lane.
+  bool is_only_of(Lane lane) const {
+    const auto is_its = [lane](const Access& access) { return access.time == 0 || access.lane == lane; };
+    return pieces_ == nullptr && whole_.reads == nullptr && is_its(whole_.write) && is_its(whole_.read);
+  }
 
  private:
   struct Piece {

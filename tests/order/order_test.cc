@@ -132,6 +132,16 @@ TEST_F(OrderTest, MemoryThatIsReusedTooEarly) {
   EXPECT_FALSE(order_.any_freed());
 }
 
+TEST_F(OrderTest, MemoryThatOnlyItsOwnStreamHasUsed) {
+  write(main_, x_);
+  read(main_, x_);
+  EXPECT_TRUE(x_.is_only_of(main_));
+  order_.free(0, 1000, 500, x_, main_, {});
+  EXPECT_FALSE(order_.any_freed());
+  order_.free(0, 1000, 500, x_, side_, {});
+  EXPECT_TRUE(order_.any_freed()) << "the pool's stream is another one";
+}
+
 TEST_F(OrderTest, MemoryThatTheAllocatorWaitsFor) {
   write(main_, x_);
   order_.wait_for(side_, main_);
