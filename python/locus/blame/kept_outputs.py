@@ -13,6 +13,7 @@ Reading a result under a name that the program has given it once is not: the new
 from __future__ import annotations
 
 import ast
+import collections
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -84,8 +85,7 @@ def _whole_container(reading: _Reading) -> Kept | None:
         container = reading.value(expression)
         if type(container) not in (list, dict) or id(container) not in kept_outputs.containers:
             continue
-        memory = _memory_of_results(container)
-        times = kept_outputs.results_in(container, memory) if memory else 0
+        times = _times(container)
         growth = _growth(reading, expression, container) if times > 1 else None
         if growth is None:
             continue
@@ -131,15 +131,12 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
 
 
-def _memory_of_results(container: object) -> int:
-    """The memory of a graph's result that most entries are in; 0: none is."""
-    bridge = load_bridge()
-    entries = list(container.values()) if isinstance(container, dict) else container
-    keys: list[int] = []
-    for entry in entries if isinstance(entries, list) else ():
-        parts = entry.values() if type(entry) is dict else entry if isinstance(entry, (tuple, list)) else (entry,)
-        keys += {values.storage_key(part) for part in parts if values.is_tensor(part) and bridge.kept_state(part)}
-    return max(keys, key=keys.count, default=0)
+def _times(container: object) -> int:
+    """How many entries of a list or dict are one and the same result that a replay has replaced."""
+    found = collections.Counter[kept_outputs.Place]()
+    for each in kept_outputs.results_in(load_bridge(), container):
+        found.update(each)
+    return max((found[place] for place in kept_outputs.containers[id(container)]), default=0)
 
 
 def _growth(reading: _Reading, expression: ast.AST, container: object) -> keeping.Growth | None:

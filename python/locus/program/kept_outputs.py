@@ -8,21 +8,26 @@ read is in locus/blame/kept_outputs.py.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import types
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import torch
 
 from locus import faults
 from locus.program import places, values
 
 if TYPE_CHECKING:
-    import torch
-
     from locus._bridge import Bridge, Graph
 
-containers: set[int] = set()
-"""By identity: lists and dicts that had a result when a replay changed it."""
+Place = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+"""The memory of a tensor: storage, address, sizes, strides."""
+
+containers: dict[int, set[Place]] = {}
+"""By identity: lists and dicts that had results when a replay changed them, and where those are."""
 
 replay_lines: set[tuple[str, int]] = set()
 """Where replays were called from: file and line of each of the program's frames."""
@@ -31,7 +36,7 @@ _EACH = 4
 """The first replays of a graph at which to look around; then those with a power of two."""
 _MOST_LOOKS = 64
 _MOST_LINES = 4096
-_CALLABLES = ("cuda/graphs.py", "cuda\\graphs.py")
+_CALLABLES = os.path.join("torch", "cuda", "graphs.py")
 """Where make_graphed_callables() replays: there each call has a tensor of its own over the same memory."""
 
 _replays: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
@@ -43,8 +48,7 @@ class Look(NamedTuple):
 
     containers: list[object]
     tensors: list[torch.Tensor]
-    contents: dict[int, int]
-    """By memory."""
+    contents: dict[Place, int]
     is_callable: bool
 
 
@@ -62,7 +66,8 @@ def before(bridge: Bridge, graph: object, native: Graph) -> Look | None:
         if not found and not is_callable:
             return None
         _note_lines(places.user_frames(list(places.walk(caller))))
-        contents = {values.storage_key(tensor): bridge.contents_of(tensor) for tensor in tensors}
+        with torch._C.DisableTorchFunctionSubclass():
+            contents = {place_of(tensor): bridge.contents_of(tensor) for tensor in tensors}
         return Look(found, tensors, contents, is_callable)
     except Exception as error:
         faults.note("results of a graph", error)
@@ -74,25 +79,31 @@ def after(bridge: Bridge, look: Look | None) -> None:
     if look is None:
         return
     try:
-        changed = False
-        for tensor in look.tensors:
-            if look.contents.get(values.storage_key(tensor)) != bridge.contents_of(tensor):
-                changed = True
-                bridge.mark_kept(tensor, look.is_callable)
-        if changed:
-            containers.update(map(id, look.containers))
+        with torch._C.DisableTorchFunctionSubclass():
+            changed: set[Place] = set()
+            for tensor in look.tensors:
+                place = place_of(tensor)
+                if place in changed or look.contents[place] != bridge.contents_of(tensor):
+                    changed.add(place)
+                    bridge.mark_kept(tensor, look.is_callable)
+            for container in look.containers:
+                held = {place for places_in in results_in(bridge, container) for place in places_in}
+                if held & changed:
+                    containers.setdefault(id(container), set()).update(held & changed)
     except Exception as error:
         faults.note("results of a graph", error)
 
 
-def results_in(container: object, memory: int) -> int:
-    """How many entries of a list or dict are in this memory, or have a part that is."""
-    entries = container.values() if isinstance(container, dict) else container
-    count = 0
-    for entry in entries if isinstance(entries, list) else list(entries):  # type: ignore[call-overload]
+def results_in(bridge: Bridge, container: object) -> Iterator[set[Place]]:
+    """For each entry of a list or dict, where the results are that it has and that a replay has replaced."""
+    for entry in list(container.values()) if isinstance(container, dict) else list(cast("list[object]", container)):
         parts = entry.values() if type(entry) is dict else entry if isinstance(entry, (tuple, list)) else (entry,)
-        count += any(values.is_tensor(part) and values.storage_key(part) == memory for part in parts)
-    return count
+        yield {place_of(part) for part in parts if values.is_tensor(part) and bridge.kept_state(part)}
+
+
+def place_of(tensor: torch.Tensor) -> Place:
+    """Where a tensor's values are."""
+    return values.storage_key(tensor), tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
 
 
 def _note_lines(frames: list[types.FrameType]) -> None:

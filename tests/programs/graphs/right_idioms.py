@@ -210,6 +210,22 @@ def a_cache_that_grows():
     return sums
 
 
+def rows_of_one_result():
+    """Each replay fills another row of what the graph has made; the rows before stay."""
+    position, graph = torch.zeros(1, dtype=torch.long, device=device), torch.cuda.CUDAGraph()
+    static = torch.zeros(4, device=device)
+    with torch.cuda.graph(graph):
+        table = torch.empty(8, 4, device=device)
+        table.index_copy_(0, position, static[None] * 2)
+        position += 1
+    rows = []
+    for batch in batches:
+        static.copy_(batch)
+        graph.replay()
+        rows.append(table[len(rows)])
+    return torch.stack(rows).sum().item()
+
+
 def padded_batches():
     """Graphs for sizes; smaller batches use a part."""
     graphs = {size: captured(lambda x: x * 3, size) for size in (2, 4, 8)}
@@ -226,6 +242,7 @@ for function in (
     read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
     one_result_several_times, the_same_input_each_time, a_callable_read_before_the_next_call,
     a_handle_of_a_callables_result, a_graph_for_each_value, a_number_changes_back, numbers_of_loops,
-    a_rate_on_the_device, training_and_evaluation, a_cache_that_grows, padded_batches,
+    a_rate_on_the_device, training_and_evaluation, a_cache_that_grows, rows_of_one_result,
+    padded_batches,
 ):  # fmt: skip
     print(function.__name__, function())
