@@ -11,6 +11,7 @@
 #include "locus/bridge/compat.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/memory.h"
+#include "locus/bridge/memory_history.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/out_of_memory.h"
 #include "locus/bridge/own_errors.h"
@@ -67,6 +68,7 @@ Booking book(size_t bytes, int device, void* host, bool scratch) {
   Booking booking;
   const int64_t stream = current_stream(device);
   const sim::PoolId pool = current_pool(device, stream);
+  note_asker_if_recorded();
   booking.account = memory.allocate(bytes, stream, &why, pool);
   if (booking.account == nullptr) {
     if (!dry::on() || dry::settings().strict_memory) raise_out_of_memory(why);
@@ -95,6 +97,7 @@ void unbook(const Booking& booking, int device) noexcept {
     memory_by_line(device).freeing(booking.site, static_cast<int64_t>(sim::CachingModel::size_of(booking.account)),
                                    memory.allocated(), booking.mark);
   }
+  note_asker_if_recorded();
   memory.free(booking.account);
   if (watching()) note_in_timeline(device, memory.allocated());
 }

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "locus/bridge/dry/knowledge.h"
@@ -85,10 +87,41 @@ engine::MemoryTimeline timeline_of(int device) {
   return timeline;
 }
 
+/// The calls of a line are one to a reader.
+template <class Text>
+void add_lines(engine::DeviceMemory& device, const std::vector<engine::MemoryByLine::Line>& held, const Text& text) {
+  std::map<std::pair<std::string, int>, engine::MemoryByLine::Line> lines;
+  for (const auto& line : held) {
+    const Place place = place_of(line.site);
+    auto& sum = lines[{text_of(place.file), place.line}];
+    sum.bytes += line.bytes, sum.count += line.count;
+    for (std::size_t kind = 0; kind < sum.kinds.size(); ++kind) sum.kinds[kind] += line.kinds[kind];
+  }
+  for (const auto& [place, line] : lines) {
+    const auto most = std::ranges::max_element(line.kinds) - line.kinds.begin();
+    device.by_line.push_back({place.first, place.second, line.bytes, line.count, text(place.first, place.second),
+                              std::string(engine::kMemoryKindNames[static_cast<std::size_t>(most)])});
+  }
+  std::ranges::stable_sort(device.by_line, std::ranges::greater{}, &engine::LineMemory::bytes);
+}
+
 }  // namespace
 
 std::int64_t allocated_now(int device) {
   return is_simulated_device(device) ? machine().memory(device).allocated() : real_allocated(device);
+}
+
+std::vector<engine::ModuleMemory> activations_by_module(const std::vector<engine::MemoryByLine::Line>& held) {
+  std::map<std::string, std::int64_t> sums;
+  for (const auto& line : held) {
+    const std::int64_t bytes = line.kinds[static_cast<std::size_t>(engine::MemoryKind::kActivation)];
+    const Place place = place_of(line.site);
+    if (bytes > 0) sums[engine::owner_of(place.function != nullptr ? place.function : "")] += bytes;
+  }
+  std::vector<engine::ModuleMemory> modules;
+  for (const auto& [module, bytes] : sums) modules.push_back({module.empty() ? "elsewhere" : module, bytes});
+  std::ranges::sort(modules, std::ranges::greater{}, &engine::ModuleMemory::bytes);
+  return modules;
 }
 
 void add_ledger(engine::Report& report, const py::function& line_text) {
@@ -111,13 +144,8 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
     device.device = "cuda:" + std::to_string(i), device.peak = peak;
     device.capacity = simulated ? machine().memory(i).capacity() : 0, device.timeline = timeline_of(i);
     const auto held = memory_by_line(i).at_peak(allocated_now(i));
-    for (const auto& line : held) {
-      const Place place = place_of(line.site);
-      const std::string file = text_of(place.file);
-      const auto most = std::ranges::max_element(line.kinds) - line.kinds.begin();
-      device.by_line.push_back({file, place.line, line.bytes, line.count, text(file, place.line),
-                                std::string(engine::kMemoryKindNames[static_cast<std::size_t>(most)])});
-    }
+    add_lines(device, held, text);
+    device.by_module = activations_by_module(held);
     const engine::ByKind kinds = engine::by_kind(held);
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       if (kinds[kind] > 0) device.by_category.push_back({std::string(engine::kMemoryKindNames[kind]), kinds[kind]});

@@ -3,6 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <vector>
+
+#include "locus/engine/memory_by_line.h"
 #include "locus/engine/report.h"
 
 namespace locus::bridge {
@@ -11,6 +14,8 @@ namespace locus::bridge {
 void add_ledger(engine::Report& report, const pybind11::function& line_text);
 /// Adds what a dry run made up.
 void add_made_up(engine::Report& report, const pybind11::function& line_text);
+/// Whose code took the activations among these, largest first.
+std::vector<engine::ModuleMemory> activations_by_module(const std::vector<engine::MemoryByLine::Line>& held);
 /// Bytes that are allocated on a device now.
 std::int64_t allocated_now(int device);
 

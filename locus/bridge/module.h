@@ -26,6 +26,7 @@ void define_graphs(pybind11::module_& m);
 void define_pools(pybind11::module_& m);
 /// What a program keeps of a CUDA graph's results.
 void define_kept_outputs(pybind11::module_& m);
+void define_memory_history(pybind11::module_& m);
 void define_graph(pybind11::module_& m);
 /// The clock of DistributedDataParallel for simulated devices.
 void install_ddp_timer();

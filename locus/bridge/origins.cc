@@ -162,21 +162,43 @@ engine::SiteId site_of(Seen& seen, std::uint32_t code, int instruction) noexcept
 }
 
 /// Through the public API: needs the GIL, for interpreters whose frames we don't know.
-engine::SiteId user_site_public() noexcept {
-  if (!PyGILState_Check()) return 0;
-  engine::SiteId found = 0;
+template <class Visit>
+void walk_public(Visit visit) noexcept {
+  if (!PyGILState_Check()) return;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  while (frame != nullptr && found == 0) {
+  for (bool more = true; frame != nullptr && more;) {
     PyCodeObject* code = PyFrame_GetCode(frame);
     const Seen::Code known = code_of(t_seen, code);
-    if (known.is_user) found = site_of(t_seen, known.number, PyFrame_GetLasti(frame));
+    more = visit(known, [&] { return site_of(t_seen, known.number, PyFrame_GetLasti(frame)); });
     Py_DECREF(code);
     PyFrameObject* back = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = back;
   }
   Py_XDECREF(frame);
-  return found;
+}
+
+/// This thread's frames, innermost first, for as long as visit(code, its site) says true.
+template <class Visit>
+void walk_frames(Visit visit) noexcept {
+#if LOCUS_FAST_FRAMES
+  if (g_fast_frames.load(std::memory_order_relaxed)) {
+    PyThreadState* thread = PyGILState_GetThisThreadState();
+    if (thread == nullptr) return;
+#if PY_VERSION_HEX < 0x030D0000
+    if (thread->cframe == nullptr) return;
+#endif
+    Seen& seen = t_seen;
+    for (Frame* frame = top_frame(thread); frame != nullptr; frame = frame->previous) {
+      if (frame->code == nullptr || !PyCode_Check(frame->code)) continue;  // 3.12's and 3.13's entry frames
+      auto* code = reinterpret_cast<PyCodeObject*>(frame->code);
+      const Seen::Code known = code_of(seen, code);
+      if (!visit(known, [&] { return site_of(seen, known.number, instruction_of(frame, code)); })) return;
+    }
+    return;
+  }
+#endif
+  walk_public(visit);
 }
 
 std::mutex g_operator_mutex;
@@ -206,24 +228,21 @@ engine::OriginId number_of(const engine::Origin& origin) noexcept {
 void set_library_folders(const char* const* folders, int count) { g_library_folders.assign(folders, folders + count); }
 
 engine::SiteId user_site() noexcept {
-#if LOCUS_FAST_FRAMES
-  if (g_fast_frames.load(std::memory_order_relaxed)) {
-    PyThreadState* thread = PyGILState_GetThisThreadState();
-    if (thread == nullptr) return 0;
-#if PY_VERSION_HEX < 0x030D0000
-    if (thread->cframe == nullptr) return 0;
-#endif
-    Seen& seen = t_seen;
-    for (Frame* frame = top_frame(thread); frame != nullptr; frame = frame->previous) {
-      if (frame->code == nullptr || !PyCode_Check(frame->code)) continue;  // 3.12's and 3.13's entry frames
-      auto* code = reinterpret_cast<PyCodeObject*>(frame->code);
-      const Seen::Code known = code_of(seen, code);
-      if (known.is_user) return site_of(seen, known.number, instruction_of(frame, code));
-    }
-    return 0;
-  }
-#endif
-  return user_site_public();
+  engine::SiteId found = 0;
+  walk_frames([&found](const Seen::Code& code, auto site) {
+    if (code.is_user) found = site();
+    return !code.is_user;
+  });
+  return found;
+}
+
+std::size_t all_sites(std::span<engine::SiteId> into) noexcept {
+  std::size_t count = 0;
+  walk_frames([&](const Seen::Code& code, auto site) {
+    if (code.number != 0 && count < into.size()) into[count++] = site();
+    return count < into.size();
+  });
+  return count;
 }
 
 void check_frame_layout() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "locus/bridge/state.h"
@@ -28,6 +29,8 @@ engine::OriginId number_of(const engine::Origin& origin) noexcept;
 
 /// The innermost line of the program itself (not of PyTorch) on this thread; 0 where there is none.
 engine::SiteId user_site() noexcept;
+/// All lines that this thread is at, PyTorch's too, innermost first, as many as there is room for; how many.
+std::size_t all_sites(std::span<engine::SiteId> into) noexcept;
 /// Tells which folders hold code that is not the program's: PyTorch, Locus, the standard library.
 void set_library_folders(const char* const* folders, int count);
 /// Compares the frame layout used by user_site() with Python's public one; falls back for good on a difference.

@@ -12,6 +12,7 @@
 #include "locus/bridge/courier.h"
 #include "locus/bridge/door.h"
 #include "locus/bridge/findings.h"
+#include "locus/bridge/ledger.h"
 #include "locus/bridge/origins.h"
 #include "locus/bridge/purpose.h"
 #include "locus/bridge/verdicts.h"
@@ -73,6 +74,9 @@ py::dict rows_of(const std::vector<engine::MemoryByLine::Line>& held) {
   py::dict d;
   d["lines"] = std::move(lines);
   d["categories"] = categories_of(engine::by_kind(held));
+  py::list modules;
+  for (const auto& [module, bytes] : activations_by_module(held)) modules.append(py::make_tuple(module, bytes));
+  d["modules"] = std::move(modules);
   return d;
 }
 

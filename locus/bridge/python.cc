@@ -100,73 +100,6 @@ py::dict memory_stats(int device) {
   return d;
 }
 
-/// The line that asked, as a stack of one frame: what PyTorch's memory viewer shows of an event.
-py::list frames_of(std::uint32_t site) {
-  py::list frames;
-  const Place place = place_of(site);
-  if (place.file == nullptr) return frames;
-  py::dict frame;
-  frame["filename"] = place.file, frame["line"] = place.line;
-  frame["name"] = place.function != nullptr ? place.function : "";
-  frames.append(std::move(frame));
-  return frames;
-}
-
-/// What torch.cuda.memory._record_memory_history() wants; each device keeps its own.
-void record_memory_history(bool on, bool events, std::size_t most, bool clear,
-                           const std::vector<std::string>& skipped) {
-  need_machine();
-  sim::TraceOptions options{on, events, clear, most, 0};
-  for (std::size_t i = 0; i < sim::kTraceActions; ++i) {
-    const auto name = sim::to_string(static_cast<sim::TraceAction>(i));
-    if (std::ranges::find(skipped, name) != skipped.end()) options.skipped |= 1U << i;
-  }
-  sim::set_trace_asker([]() noexcept -> std::uint32_t { return current_site(); });
-  for (int i = 0; i < machine().devices(); ++i) machine().memory(i).record(options);
-}
-
-py::list memory_traces() {
-  py::list all;
-  for (int i = 0; i < machine().devices(); ++i) {
-    py::list events;
-    for (const sim::TraceEntry& entry : machine().memory(i).trace()) {
-      py::dict d;
-      d["action"] = std::string(sim::to_string(entry.action)), d["size"] = entry.size, d["stream"] = entry.stream;
-      d["time_us"] = entry.microseconds, d["frames"] = frames_of(entry.who), d["pool_id"] = py::make_tuple(0, 0);
-      d[entry.action == sim::TraceAction::kOutOfMemory ? "device_free" : "addr"] =
-          entry.action == sim::TraceAction::kOutOfMemory ? entry.device_free : static_cast<std::int64_t>(entry.address);
-      events.append(std::move(d));
-    }
-    all.append(std::move(events));
-  }
-  return all;
-}
-
-py::list memory_snapshot() {
-  py::list all;
-  for (int i = 0; i < machine().devices(); ++i) {
-    for (const auto& segment : machine().memory(i).snapshot()) {
-      py::dict d;
-      d["device"] = i, d["address"] = segment.address, d["total_size"] = segment.total;
-      d["allocated_size"] = segment.allocated, d["active_size"] = segment.active, d["stream"] = segment.stream;
-      d["segment_type"] = segment.large ? "large" : "small", d["segment_pool_id"] = segment.pool;
-      d["is_expandable"] = segment.expandable, d["frames"] = frames_of(segment.who);
-      size_t requested = 0;
-      py::list blocks;
-      for (const auto& block : segment.blocks) {
-        py::dict b;
-        b["address"] = block.address, b["size"] = block.size, b["requested_size"] = block.requested;
-        b["state"] = block.active ? "active_allocated" : "inactive", b["frames"] = frames_of(block.who);
-        requested += block.active ? block.requested : 0;
-        blocks.append(std::move(b));
-      }
-      d["requested_size"] = requested, d["blocks"] = std::move(blocks);
-      all.append(std::move(d));
-    }
-  }
-  return all;
-}
-
 void set_allocator_settings(const std::string& text) {
   need_machine();
   std::string problem;
@@ -275,10 +208,6 @@ PYBIND11_MODULE(_bridge, m) {
   m.def("set_memory_fraction",
         [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
   m.def("get_memory_fraction", [](int device) { return machine().memory(device_argument(device)).fraction(); });
-  m.def("memory_snapshot", &memory_snapshot);
-  m.def("memory_traces", &memory_traces);
-  m.def("record_memory_history", &record_memory_history);
-  m.def("records_memory_history", [] { return machine().devices() > 0 && machine().memory(0).recording(); });
   m.def("set_allocator_settings", &set_allocator_settings);
   m.def("raw_alloc", &raw_alloc, py::arg("nbytes"), py::arg("stream") = 0);
   m.def("raw_delete", &raw_delete);
@@ -332,6 +261,7 @@ PYBIND11_MODULE(_bridge, m) {
   define_graphs(m);
   define_pools(m);
   define_kept_outputs(m);
+  define_memory_history(m);
   define_ranks(m);
   define_ledger(m);
   define_report(m);

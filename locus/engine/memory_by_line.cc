@@ -135,4 +135,12 @@ ByKind by_kind(const std::vector<MemoryByLine::Line>& lines) {
   return sum;
 }
 
+std::string owner_of(std::string_view function) {
+  if (const auto inner = function.find(".<locals>"); inner != std::string_view::npos)
+    function = function.substr(0, inner);
+  if (function.empty() || function.front() == '<') return {};
+  const auto method = function.rfind('.');
+  return method != std::string_view::npos ? std::string(function.substr(0, method)) : std::string(function) + "()";
+}
+
 }  // namespace locus::engine

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "locus/engine/memory_kind.h"
@@ -124,6 +126,10 @@ class MemoryByLine {
   std::map<std::uint64_t, Peak> scopes_;
   std::uint64_t last_scope_ = 0;
 };
+
+/// Whose code a function is, by its qualified name: the class of a method ("Block" of "Block.forward"), else the
+/// function itself ("train()"), or nobody's ("" of "<module>").
+std::string owner_of(std::string_view function);
 
 /// All bytes of some lines by what they were for.
 ByKind by_kind(const std::vector<MemoryByLine::Line>& lines);

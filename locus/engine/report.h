@@ -54,6 +54,13 @@ struct CategoryMemory {
   bool operator==(const CategoryMemory&) const = default;
 };
 
+/// Activations of one module when the device was fullest, by its class, or by the function that took them.
+struct ModuleMemory {
+  std::string module;
+  std::int64_t bytes = 0;
+  bool operator==(const ModuleMemory&) const = default;
+};
+
 /// Of one category: bytes at one moment of each point of a timeline.
 struct CategoryTimeline {
   std::string category;
@@ -77,6 +84,7 @@ struct DeviceMemory {
   std::int64_t capacity = 0;  ///< of the device; 0: unknown
   MemoryTimeline timeline;
   std::vector<CategoryMemory> by_category = {};  ///< largest first
+  std::vector<ModuleMemory> by_module = {};      ///< activations alone, largest first
   bool operator==(const DeviceMemory&) const = default;
 };
 

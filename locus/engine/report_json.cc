@@ -73,6 +73,16 @@ void to_json(Json& json, const CategoryMemory& memory) {
   json["bytes"] = memory.bytes;
 }
 
+void from_json(const Json& json, ModuleMemory& memory) {
+  Fields(json, "a module's memory")("module", memory.module)("bytes", memory.bytes);
+}
+
+void to_json(Json& json, const ModuleMemory& memory) {
+  json = Json::object();
+  json["module"] = memory.module;
+  json["bytes"] = memory.bytes;
+}
+
 void from_json(const Json& json, CategoryTimeline& timeline) {
   Fields(json, "a category's timeline")("category", timeline.category)("bytes", timeline.bytes);
 }
@@ -100,7 +110,7 @@ void to_json(Json& json, const MemoryTimeline& timeline) {
 // In JSON the device's name is the key in front of this object.
 void from_json(const Json& json, DeviceMemory& memory) {
   Fields(json, "a device's memory")("peak", memory.peak)("by_line", memory.by_line)("capacity", memory.capacity)(
-      "timeline", memory.timeline)("by_category", memory.by_category);
+      "timeline", memory.timeline)("by_category", memory.by_category)("activations_by_module", memory.by_module);
 }
 
 void to_json(Json& json, const DeviceMemory& memory) {
@@ -110,6 +120,7 @@ void to_json(Json& json, const DeviceMemory& memory) {
   json["capacity"] = memory.capacity;
   json["timeline"] = memory.timeline;
   json["by_category"] = list(memory.by_category);
+  json["activations_by_module"] = list(memory.by_module);
 }
 
 void from_json(const Json& json, ModelRow& row) {

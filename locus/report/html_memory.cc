@@ -208,6 +208,21 @@ std::string by_category(const DeviceMemory& memory) {
   return html_bars(table);
 }
 
+std::string by_module(const DeviceMemory& memory) {
+  if (memory.by_module.size() < 2) return {};  // one is all of them
+  BarTable table{.caption = "activations at the peak, by the module whose code made them",
+                 .head = {"module", "bytes", "of peak"},
+                 .numbers = 1,
+                 .rows = {}};
+  for (const engine::ModuleMemory& each : memory.by_module) {
+    table.rows.push_back(
+        {{"<code>" + html_words(each.module) + "</code>", bytes_text(each.bytes), share_of(memory, each.bytes)},
+         static_cast<double>(each.bytes),
+         memory.device});
+  }
+  return html_bars(table);
+}
+
 std::string by_line(const DeviceMemory& memory, std::string_view directory) {
   const auto merge = [](engine::LineMemory& sum, const engine::LineMemory& more) {
     sum.bytes = add_up(sum.bytes, more.bytes), sum.count = add_up(sum.count, more.count);
@@ -240,7 +255,7 @@ std::string html_memory(const engine::Report& report, std::string_view directory
         fmt::format("<h3>{} <small>peak {}{}{}</small></h3>\n", device_chip(device.device), bytes_text(device.peak),
                     device.capacity > 0 ? " of " + bytes_text(device.capacity) : "", when.empty() ? "" : ", " + when);
     if (!chart.empty()) out += chart.render();
-    out += by_category(device) + by_line(device, directory);
+    out += by_category(device) + by_module(device) + by_line(device, directory);
   }
   if (report.memory.size() > kMaxDevices) {
     out += fmt::format("<p class=dim>… and {}</p>",

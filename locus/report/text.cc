@@ -83,6 +83,15 @@ std::vector<const T*> heaviest_first(const std::vector<T>& items, Weight weight)
 /// Time that was measured; nothing on simulated devices, where it would mean nothing.
 std::string time_text(double milliseconds) { return milliseconds > 0 ? fmt::format("{:.1f} ms", milliseconds) : ""; }
 
+/// Nothing is said of one module alone: it is all of them.
+std::vector<LedgerRow> modules_of(const engine::DeviceMemory& device) {
+  std::vector<LedgerRow> rows;
+  for (const auto* each : heaviest_first(device.by_module, [](const auto& m) { return m.bytes; })) {
+    if (device.by_module.size() > 1) rows.push_back({clean(each->module), {bytes_text(each->bytes), ""}});
+  }
+  return rows;
+}
+
 std::string ledger(const Report& report, const TextOptions& options) {
   std::vector<LedgerRow> transfers, syncs;
   for (const auto* each : heaviest_first(report.transfers, [](const auto& t) { return t.bytes; })) {
@@ -112,6 +121,8 @@ std::string ledger(const Report& report, const TextOptions& options) {
       out += table(title + ", by what it was for", std::move(purposes), options);
       title += ", by line";
     }
+    out += table(fmt::format("activations of {} at its peak, by module", clean(device.device)), modules_of(device),
+                 options);
     if (lines.empty()) {
       out += paint(title, Tone::kBold, options.color) + "\n\n";
     } else {

@@ -211,6 +211,35 @@ def test_the_peak_has_lines_and_categories(program, tmp_path):
     assert by_category["kept by the program"] >= 3 << 20  # those of the steps before the last two
     assert by_category["workspaces"] >= 8 << 20 and by_category["activations"] > 0
     assert set(by_category) <= CATEGORIES
+    modules = {row["module"]: row["bytes"] for row in memory["activations_by_module"]}
+    assert sum(modules.values()) == by_category["activations"] and modules["Net"] >= 256 * 1024 * 4, modules
+    places = [(row["file"], row["line"]) for row in memory["by_line"]]
+    assert len(places) == len(set(places))
+
+
+MODULES = """
+import torch
+from torch import nn
+
+class Wide(nn.Module):
+    def forward(self, x):
+        return torch.cat([x] * 8, dim=1).exp()
+
+class Narrow(nn.Module):
+    def forward(self, x):
+        return x.exp()
+
+x = torch.ones(1024, 1024, device="cuda", requires_grad=True)
+kept = Wide()(x), Narrow()(x)
+last = torch.ones(1 << 28, device="cuda")
+"""
+
+
+def test_an_error_names_whose_activations_they_are(program, tmp_path):
+    script = tmp_path / "modules.py"
+    script.write_text(MODULES)
+    (finding,) = check(program, script, devices=1, options=CARD).findings
+    assert "activations 36.00 MiB (Wide 32.00 MiB, Narrow 4.00 MiB)" in finding["why"]
 
 
 def test_hooks_on_what_autograd_saves_are_not_called(program, tmp_path):

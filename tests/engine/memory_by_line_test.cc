@@ -99,5 +99,15 @@ TEST(MemoryByLine, CountsFromManyThreads) {
   EXPECT_EQ(std::accumulate(kinds.begin(), kinds.end(), std::int64_t{0}), 0);
 }
 
+TEST(MemoryByLine, KnowsWhoseCodeAFunctionIs) {
+  EXPECT_EQ(owner_of("Block.forward"), "Block");
+  EXPECT_EQ(owner_of("Outer.Inner.forward"), "Outer.Inner");
+  EXPECT_EQ(owner_of("Block.forward.<locals>.<lambda>"), "Block");
+  EXPECT_EQ(owner_of("train"), "train()");
+  EXPECT_EQ(owner_of("main.<locals>.step"), "main()");
+  EXPECT_EQ(owner_of("<module>"), "");
+  EXPECT_EQ(owner_of(""), "");
+}
+
 }  // namespace
 }  // namespace locus::engine

@@ -26,7 +26,8 @@ def test_a_snapshot_has_frames_and_traces():
     torch.cuda.memory._record_memory_history(enabled=None)
     blocks = [block for segment in snapshot["segments"] for block in segment["blocks"] if block["size"] == 3 << 20]
     assert [block["state"] for block in blocks] == ["active_allocated", "active_allocated"]
-    assert [[frame["name"] for frame in block["frames"]] for block in blocks] == [[], ["make"]]
+    names = [[frame["name"].rpartition(".")[2] for frame in block["frames"]] for block in blocks]
+    assert [each[:2] for each in names] == [[], ["make", "test_a_snapshot_has_frames_and_traces"]]
     assert blocks[1]["frames"][0]["filename"] == __file__
     first, second = snapshot["device_traces"]
     assert [event["action"] for event in first] == ["alloc", "alloc", "free_requested", "free_completed", "snapshot"]
@@ -34,6 +35,24 @@ def test_a_snapshot_has_frames_and_traces():
     assert first[0]["addr"] == blocks[1]["address"] and first[0]["size"] == 3 << 20
     assert first[0]["frames"][0]["line"] == make.__code__.co_firstlineno + 1
     del before, kept
+
+
+@simulated(devices=1)
+def test_stacks_go_through_pytorch_and_not_through_locus():
+    torch.cuda.memory._record_memory_history(context="all")
+    layer = torch.nn.Linear(4096, 8192, device="cuda")
+    result = layer(torch.ones(512, 4096, device="cuda"))
+    snapshot = torch.cuda.memory._snapshot()
+    torch.cuda.memory._record_memory_history(enabled=None)
+    (block,) = [b for s in snapshot["segments"] for b in s["blocks"] if b["requested_size"] == result.nbytes]
+    files = [frame["filename"] for frame in block["frames"]]
+    assert files[0].endswith("torch/nn/modules/linear.py") and __file__ in files
+    assert not any("/locus/" in file and "site-packages" in file for file in files)
+    torch.cuda.memory._record_memory_history(context=None)
+    kept = make()
+    snapshot = torch.cuda.memory._snapshot()
+    torch.cuda.memory._record_memory_history(enabled=None)
+    assert not [b for s in snapshot["segments"] for b in s["blocks"] if b["size"] == kept.nbytes and b["frames"]]
 
 
 @simulated(devices=1)

@@ -301,6 +301,18 @@ TEST(Html, DrawsWhatMemoryWasForOneOnTheOther) {
   EXPECT_THAT(page, Not(HasSubstr("of another version")));
 }
 
+TEST(Html, ShowsActivationsByModule) {
+  engine::Report report = golden_report("page");
+  ASSERT_FALSE(report.memory.empty());
+  report.memory.front().by_module = {{"Block", 3 << 20}};
+  EXPECT_THAT(render(report), Not(HasSubstr("by the module whose code made them"))) << "one is all of them";
+  report.memory.front().by_module.push_back({"<b>", 1 << 20});
+  const std::string page = render(report);
+  EXPECT_EQ(Reader(page).check(), "");
+  EXPECT_THAT(page, HasSubstr("<code>Block</code></td><td class=n>3.0 MiB</td>"));
+  EXPECT_THAT(page, HasSubstr("<code>&lt;b&gt;</code>"));
+}
+
 TEST(Html, SaysWhatADryRunMadeUp) {
   engine::Report report = golden_report("page");
   EXPECT_THAT(render(report), Not(HasSubstr("id=dry")));

@@ -43,6 +43,8 @@ class Run(NamedTuple):
     lines: list[Line]
     categories: dict[str, int]
     """Bytes at the peak by what they were for, largest first."""
+    modules: dict[str, int]
+    """The activations among them by the class whose code took them."""
     device: str
     failed: str
     """How it ended, where it did not end well; "" otherwise."""
@@ -169,7 +171,7 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
             raise LocusError(f"the program could not be checked (exit code {done.returncode}); see above") from None
     memory = found.get("memory", {})
     device = max(memory, key=lambda name: int(memory[name]["peak"]), default="")
-    held = memory.get(device, {"peak": 0, "by_line": [], "by_category": []})
+    held = memory.get(device, {"peak": 0, "by_line": [], "by_category": [], "activations_by_module": []})
     lines = [
         Line(
             f"{os.path.relpath(row['file'])}:{row['line']}" if row["file"] else "elsewhere",
@@ -187,6 +189,7 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         reserved.get(device, int(held["peak"])),
         sorted(lines, key=lambda line: -line.bytes),
         {row["category"]: row["bytes"] for row in held["by_category"]},
+        {row["module"]: row["bytes"] for row in held["activations_by_module"]},
         device,
         ended,
     )
@@ -220,6 +223,12 @@ def _text(runs: list[Run], cards: list[str], flag: str) -> str:
         f"  {size(count):>10}  {_share(count, shown.peak):>4}  {category}"
         for category, count in shown.categories.items()
     ]
+    if len(shown.modules) > 1:
+        out += ["", "the activations among these, by module"]
+        out += [
+            f"  {size(count):>10}  {_share(count, shown.peak):>4}  {module}"
+            for module, count in list(shown.modules.items())[:_LINES]
+        ]
     out += ["", "at the peak, by the line that allocated it"]
     out += [
         f"  {size(line.bytes):>10}  {_share(line.bytes, shown.peak):>4}  {line.place}  {line.text.strip()}".rstrip()

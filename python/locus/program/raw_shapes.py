@@ -113,6 +113,8 @@ class HeldNow(TypedDict):
     lines: list[tuple[str, int, int, int, list[tuple[str, int]]]]
     """File, line, bytes, allocations and bytes by category, largest first."""
     categories: list[tuple[str, int]]
+    modules: list[tuple[str, int]]
+    """The activations by the class whose code took them, largest first."""
 
 
 class HeldMemory(HeldNow):

@@ -204,10 +204,11 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         if enabled not in (None, "state", "all"):
             raise RuntimeError(f"expected state to be 'state', 'all', or None, but got {enabled}")
         skipped = rest[-1] if rest and isinstance(rest[-1], list) else []
-        bridge.record_memory_history(enabled is not None, enabled == "all", min(most, sys.maxsize), clear, skipped)
+        most = min(most, sys.maxsize)
+        bridge.record_memory_history(enabled is not None, enabled == "all", context is not None, most, clear, skipped)
 
     def record_legacy(enabled: bool, context: bool = True, most: int = 1, *rest: object) -> None:
-        bridge.record_memory_history(enabled, most > 1, most, False, [])
+        bridge.record_memory_history(enabled, most > 1, context, most, False, [])
 
     caching, metadata = _Setting(True), _Setting("")
     workspace, lt_workspace = _Setting(0), _Setting(0)

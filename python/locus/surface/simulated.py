@@ -293,7 +293,7 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "`memory._record_memory_history`, `_snapshot`, `_dump_snapshot`, out-of-memory observers",
             "yes",
-            "with the program's line as the one frame",
+            "with Python's frames",
             "tests/python/test_memory_history.py",
         ),
         Feature(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from locus.watch.holders import Holder
 
 _LINES = 5
+_MODULES = 3
 _FEW = 3
 """A list of fewer tensors is no list that grows."""
 _SMALL = 10
@@ -81,7 +82,7 @@ def describe(held: HeldMemory, frames: list[types.FrameType]) -> shapes.Finding:
         notes.insert(
             0, f"`{evaluation.model}` is in eval() and gradients are on: every layer's result is kept for backward()"
         )
-    by_category = ", ".join(f"{name} {size(count)}" for name, count in held["categories"])
+    by_category = ", ".join(f"{name} {size(count)}{_modules(name, held)}" for name, count in held["categories"])
     return findings.make(
         "out-of-memory",
         f"cuda:{device} has no room for another {size(held['requested'])}: {size(held['free'])} of "
@@ -146,6 +147,14 @@ def size(count: int) -> str:
         if count >= scale > 1:
             return f"{count / scale:.2f} {unit}"
     return f"{count} bytes"
+
+
+def _modules(category: str, held: HeldMemory) -> str:
+    """Whose activations they are, behind their sum; nothing where there is only one."""
+    if category != "activations" or len(held["modules"]) < 2:
+        return ""
+    named = [f"{module} {size(count)}" for module, count in held["modules"][:_MODULES]]
+    return f" ({', '.join(named)}{', …' if len(held['modules']) > _MODULES else ''})"
 
 
 def _by_line(held: HeldMemory) -> list[str]:
