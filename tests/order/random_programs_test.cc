@@ -12,7 +12,12 @@
 namespace locus::order {
 namespace {
 
-constexpr int kPrograms = 10000, kCalls = 60, kBytes = 8, kTensors = 4, kMemory = 24;
+#ifdef __SANITIZE_THREAD__
+constexpr int kPrograms = 1000;  // each is one thread's; those of several are in threads_test.cc
+#else
+constexpr int kPrograms = 10000;
+#endif
+constexpr int kCalls = 60, kBytes = 8, kTensors = 4, kMemory = 24;
 
 /// Every call that was made, and which calls come right before it.
 class Graph {
