@@ -199,6 +199,9 @@ void define_ranks(py::module_& m) {
       .def("hear", &hear)
       .def("look", &look)
       .def("end", &ranks::Meeting::end);
+  m.def("bring_flight", [](const std::string& path, const std::string& bytes, double ahead) {
+    return ranks::Flight::bring(path, bytes, ahead);
+  });
   m.def("judge_ranks", &judge_ranks);
   m.def("compare_journals", &compare_journals);
   m.def("journal_traffic", &journal_traffic);

@@ -25,6 +25,7 @@
 #include "locus/report/html.h"
 #include "locus/report/json.h"
 #include "locus/report/lines.h"
+#include "locus/report/phrase.h"
 #include "locus/report/sarif.h"
 #include "locus/report/text.h"
 
@@ -97,6 +98,16 @@ void end(Report& report, int exit, std::string by, double seconds, int64_t steps
   program.on_device = program.on_device || on_device;
 }
 
+/// Name and ranks of a host, and whether they have reported.
+using OnHost = std::tuple<std::string, std::vector<int>, bool>;
+
+/// The ranks ran on several hosts; `incomplete`: why not all of them are in this report.
+void set_hosts(Report& report, const std::vector<OnHost>& hosts, std::string incomplete) {
+  report.program.hosts.clear();
+  for (const auto& [name, ranks, reported] : hosts) report.program.hosts.push_back({name, ranks, reported});
+  if (report.program.incomplete.empty()) report.program.incomplete = std::move(incomplete);
+}
+
 }  // namespace
 
 void define_report(py::module_& m) {
@@ -121,6 +132,7 @@ void define_report(py::module_& m) {
       .def("amend", &amend)
       .def("judge", &judge, py::arg("all_fixed") = false)
       .def("end", &end)
+      .def("set_hosts", &set_hosts)
       .def("add_note", [](Report& self, std::string note) { self.notes.push_back(std::move(note)); })
       .def("hand_over", &hand_over)
       .def("complete", &complete)
@@ -139,6 +151,7 @@ void define_report(py::module_& m) {
     complete(report);
     return report;
   });
+  m.def("rank_ranges", &report::rank_ranges);
   m.def("take_in", [](const std::string& json) { take_in(read(json, report::parse_report)); });
   py::class_<engine::News>(m, "News")
       .def(py::init<>())

@@ -131,6 +131,14 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
+/// A machine on which ranks ran, where there were several, each with a check of its own.
+struct Host {
+  std::string name;
+  std::vector<int> ranks;  ///< in order
+  bool reported = true;    ///< false: what these ranks have found is not known
+  bool operator==(const Host&) const = default;
+};
+
 /// The run that was checked.
 struct Program {
   std::string script;
@@ -145,9 +153,10 @@ struct Program {
   std::string locus;
   /// What ended it before its end: a signal ("SIGTERM") or an exception ("ValueError"); empty: nothing.
   std::string ended_by = {};
-  bool on_device = true;        ///< anything ran on a CUDA device; reports of old do not say
-  std::string incomplete = {};  ///< why the check did not see all that it should have; empty: it did
-  bool allow_empty = false;     ///< a program without a single operator is as it should be
+  bool on_device = true;         ///< anything ran on a CUDA device; reports of old do not say
+  std::string incomplete = {};   ///< why the check did not see all that it should have; empty: it did
+  bool allow_empty = false;      ///< a program without a single operator is as it should be
+  std::vector<Host> hosts = {};  ///< none: all ran on one
   bool operator==(const Program&) const = default;
 };
 
@@ -223,6 +232,7 @@ void from_json(const Json& json, ModelRow& row);
 void from_json(const Json& json, Model& model);
 void from_json(const Json& json, MadeUpLine& line);
 void from_json(const Json& json, DryRun& dry);
+void from_json(const Json& json, Host& host);
 void from_json(const Json& json, Program& program);
 void from_json(const Json& json, Ignored& ignored);
 void from_json(const Json& json, NotRun& not_run);
@@ -237,6 +247,7 @@ void to_json(Json& json, const ModelRow& row);
 void to_json(Json& json, const Model& model);
 void to_json(Json& json, const MadeUpLine& line);
 void to_json(Json& json, const DryRun& dry);
+void to_json(Json& json, const Host& host);
 void to_json(Json& json, const Program& program);
 void to_json(Json& json, const Ignored& ignored);
 void to_json(Json& json, const NotRun& not_run);

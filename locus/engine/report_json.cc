@@ -183,12 +183,20 @@ void to_json(Json& json, const DryRun& dry) {
   json["made_up"] = list(dry.made_up);
 }
 
+void from_json(const Json& json, Host& host) {
+  Fields(json, "a host")("name", host.name)("ranks", host.ranks)("reported", host.reported);
+}
+
+void to_json(Json& json, const Host& host) {
+  json = {{"name", host.name}, {"ranks", host.ranks}, {"reported", host.reported}};
+}
+
 void from_json(const Json& json, Program& program) {
   const Fields fields(json, "a program");
   fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
       "ranks", program.ranks)("seconds", program.seconds)("torch", program.torch)("locus", program.locus)(
       "ended_by", program.ended_by)("on_device", program.on_device)("incomplete", program.incomplete)(
-      "allow_empty", program.allow_empty);
+      "allow_empty", program.allow_empty)("hosts", program.hosts);
   if (const auto exit = json.find("exit"); exit != json.end() && exit->is_string()) {
     program.exit = 1;  // as the interpreter does with sys.exit("words")
   } else {
@@ -216,6 +224,7 @@ void to_json(Json& json, const Program& program) {
   json["incomplete"] = program.incomplete;
   json["allow_empty"] = program.allow_empty;
   json["ranks"] = program.ranks;
+  if (!program.hosts.empty()) json["hosts"] = list(program.hosts);
   json["seconds"] = program.seconds;
   json["devices"] = list(program.devices);
   json["torch"] = program.torch;

@@ -134,6 +134,7 @@ std::string closing_words(const Report& report) {
   if (program.ranks > 0) {
     const std::string some = report.cluster ? grouped(size_of(report.cluster->ranks)) + " of " : "";
     steps += " on " + some + counted(program.ranks, "rank");
+    if (!program.hosts.empty()) steps += " of " + counted(size_of(program.hosts), "host");
   }
   const std::string seconds = unbroken(fmt::format("{:.1f} s", program.seconds));
   const std::string ops = counted(program.ops, "op") + " checked";

@@ -11,6 +11,7 @@
 #include "locus/engine/verdict.h"
 #include "locus/report/closing.h"
 #include "locus/report/html_parts.h"
+#include "locus/report/phrase.h"
 #include "locus/report/screen.h"
 #include "locus/version.h"
 
@@ -21,7 +22,7 @@ using engine::Severity;
 
 namespace {
 
-constexpr std::size_t kMaxNotes = 50;
+constexpr std::size_t kMaxNotes = 50, kMaxHosts = 64;
 
 std::string_view class_of(const Report& report) {
   switch (judge(report)) {
@@ -53,6 +54,11 @@ std::string facts(const Report& report) {
   std::string out = "<dl class=facts>";
   if (report.program.steps > 0) fact(out, "steps", grouped(report.program.steps));
   if (report.program.ranks > 0) fact(out, "ranks", grouped(report.program.ranks));
+  std::string hosts;
+  for (std::size_t i = 0; i < std::min<std::size_t>(report.program.hosts.size(), kMaxHosts); ++i)
+    hosts += "<div>" + html_words(host_words(report.program.hosts[i]), 200) + "</div>";
+  if (report.program.hosts.size() > kMaxHosts) hosts += "<div>…</div>";
+  fact(out, "hosts", hosts);
   fact(out, "operators checked", grouped(report.program.ops));
   fact(out, "transfers", fmt::format("{} <small>{}</small>", grouped(totals.transfers), bytes_text(totals.bytes)));
   fact(out, "synchronizations", grouped(totals.syncs));

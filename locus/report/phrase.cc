@@ -177,6 +177,23 @@ std::vector<MadeUpGroup> made_up_groups(const engine::DryRun& dry, std::string_v
   return groups;
 }
 
+std::string rank_ranges(const std::vector<int>& ranks) {
+  std::vector<std::string> parts;
+  const auto follows = [&](std::size_t next) { return static_cast<std::int64_t>(ranks[next - 1]) + 1 == ranks[next]; };
+  for (std::size_t first = 0, last = 0; first < ranks.size() && parts.size() < kMaxRanks; first = ++last) {
+    while (last + 1 < ranks.size() && follows(last + 1)) ++last;
+    parts.push_back(last == first ? std::to_string(ranks[first])
+                                  : fmt::format("{}{}{}", ranks[first], last == first + 1 ? ", " : "–", ranks[last]));
+  }
+  if (parts.empty()) return "no rank";
+  return (ranks.size() == 1 ? "rank " : "ranks ") + fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string host_words(const engine::Host& host) {
+  return fmt::format("{}: {}{}", host.name.empty() ? "not known" : clean(host.name), rank_ranges(host.ranks),
+                     host.reported ? "" : ", which left no report");
+}
+
 std::string change_words(const engine::Change& change) {
   const std::string what = change.kind == "synchronization" ? waiting_call(change.what) : clean(change.what);
   return clean(change.kind) + " " + what;

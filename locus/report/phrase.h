@@ -46,6 +46,11 @@ std::string waiting_call(std::string_view kind);
 /// What has grown since the baseline: "synchronization .item()", "transfer cpu → cuda:0", "memory cuda:0".
 std::string change_words(const engine::Change& change);
 
+/// "ranks 0–3 and 7".
+std::string rank_ranges(const std::vector<int>& ranks);
+/// "node-b: ranks 4–7, which left no report".
+std::string host_words(const engine::Host& host);
+
 /// One kind of what a dry run made up: "values made up at 3 lines", and where, the first ones.
 struct MadeUpGroup {
   std::string words, places;

@@ -199,6 +199,13 @@ std::string cluster(const Report& report, const TextOptions& options) {
   return out;
 }
 
+/// Which ranks ran where, and of which nothing is known.
+std::string hosts(const Report& report, const TextOptions& options) {
+  std::string out;
+  for (const engine::Host& host : report.program.hosts) out += hanging("host ", host_words(host), options, Tone::kBold);
+  return out;
+}
+
 /// What "nothing found" does not speak of: code with tensors that never ran.
 std::string not_run(const Report& report, const TextOptions& options) {
   if (report.not_run.empty()) return {};
@@ -274,7 +281,8 @@ std::string render_text(const Report& report, const TextOptions& asked) {
   std::string out = render_findings(report, options);
   if (options.ledger) out += ledger(report, options);
   if (options.quiet) return out;
-  out += cluster(report, options) + made_up(report, options) + baseline(report, options) + not_run(report, options);
+  out += cluster(report, options) + hosts(report, options) + made_up(report, options) + baseline(report, options) +
+         not_run(report, options);
   for (const std::string& note : report.notes) out += hanging("note: ", clean(note), options, Tone::kBold);
   return out + render_summary(report, options) + what_next(report, options);
 }

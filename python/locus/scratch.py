@@ -39,7 +39,7 @@ def make() -> str:
     try:
         path = tempfile.mkdtemp(prefix=_PREFIX)
         os.chmod(path, 0o700)  # a umask can take from that, too
-        write(os.path.join(path, _OWNER), f"{_machine()} {os.getpid()} {birth(os.getpid())}")
+        write(os.path.join(path, _OWNER), f"{machine()} {os.getpid()} {birth(os.getpid())}")
     except OSError as error:
         where = "" if error.filename is None else f"{os.path.dirname(error.filename)}: "
         raise LocusError(
@@ -52,6 +52,11 @@ def make() -> str:
     return path
 
 
+def owner(folder: str) -> int:
+    """The process that has made a folder."""
+    return int(read(os.path.join(folder, _OWNER)).split()[-2])
+
+
 def birth(pid: int) -> str:
     """When a process began: with its number, what tells it from all others; "" where there is none."""
     try:
@@ -61,7 +66,7 @@ def birth(pid: int) -> str:
         return ""
 
 
-def _machine() -> str:
+def machine() -> str:
     """Where the numbers of processes are this process's: a folder may be shared with containers and other machines."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -72,14 +77,14 @@ def _machine() -> str:
 
 def _sweep(parent: str) -> None:
     """Takes folders away whose commands have been killed, with everything that should have done it."""
-    here = _machine()
+    here = machine()
     with contextlib.suppress(OSError):
         for name in [name for name in os.listdir(parent) if name.startswith(_PREFIX)]:
             folder = os.path.join(parent, name)
             with contextlib.suppress(OSError, ValueError):
                 words = read(os.path.join(folder, _OWNER)).decode("ascii") if is_own(folder) else ""
-                machine, pid, born = words.rsplit(" ", 2)
-                is_dead = machine == here and "unknown" not in here and birth(int(pid)) != born
+                where, pid, born = words.rsplit(" ", 2)
+                is_dead = where == here and "unknown" not in here and birth(int(pid)) != born
                 if is_dead and time.time() - os.lstat(folder).st_mtime > _STALE:
                     remove(folder)
 

@@ -252,7 +252,7 @@ def test_what_killed_commands_have_left_is_swept(tmp_path, monkeypatch):
     dead = subprocess.Popen(["sleep", "0"])
     born = scratch.birth(dead.pid) or "1"
     dead.wait()
-    machine = scratch._machine()
+    machine = scratch.machine()
     for folder, words in (
         (young, f"{machine} {dead.pid} {born}"),
         (elsewhere, f"another machine {dead.pid} {born}"),

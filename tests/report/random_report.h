@@ -205,6 +205,7 @@ class Source {
                       coin(),
                       coin() ? text() : "",
                       coin()};
+    for (std::size_t n = below(3); n > 0; --n) report.program.hosts.push_back({text(), {number(), number()}, coin()});
     report.notes = {text()};
     for (std::size_t n = below(3); n > 0; --n) {
       report.ignored.push_back({text(), text(), text(), number(), text(), coin() ? "comment" : text(), text()});

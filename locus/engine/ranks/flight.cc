@@ -131,19 +131,39 @@ std::unique_ptr<Flight> Flight::create(const std::string& path, pid_t pid, int r
   return flight;
 }
 
-std::unique_ptr<Flight> Flight::open(const std::string& path) {
-  const int descriptor = open_for_good(path.c_str(), O_RDONLY);
+std::unique_ptr<Flight> Flight::open(const std::string& path) { return map(path, false); }
+
+std::unique_ptr<Flight> Flight::map(const std::string& path, bool to_write) {
+  const int descriptor = open_for_good(path.c_str(), to_write ? O_RDWR : O_RDONLY);
   if (descriptor < 0) return nullptr;
   struct stat found = {};
   void* memory = MAP_FAILED;
   // A file that is too short would end the process that reads it.
   if (::fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == kFileBytes)
-    memory = ::mmap(nullptr, kFileBytes, PROT_READ, MAP_SHARED, descriptor, 0);
+    memory = ::mmap(nullptr, kFileBytes, to_write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor, 0);
   ::close(descriptor);
   if (memory == MAP_FAILED) return nullptr;
   std::unique_ptr<Flight> flight(new Flight(static_cast<std::uint64_t*>(memory)));
-  if (flight->load(kMagicWord) != kMagic || flight->rank() < 0 || flight->pid() <= 0) return nullptr;
+  if (flight->load(kMagicWord) != kMagic || flight->rank() < 0 || flight->pid() < 0) return nullptr;
   return flight;
+}
+
+bool Flight::bring(const std::string& path, std::string_view bytes, double ahead) {
+  if (bytes.size() != kFileBytes) return false;
+  std::vector<std::uint64_t> words(kFileBytes / 8);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  const auto rank = static_cast<int>(words[kRankWord]);
+  if (words[kMagicWord] != kMagic || rank < 0) return false;
+  words[kProcessWord] = 0;
+  words[kStatusVersion] += words[kStatusVersion] % 2;  // it was copied while the rank wrote; nobody writes here
+  if (const auto since = std::bit_cast<double>(words[kSinceWord]); since != 0)
+    words[kSinceWord] = std::bit_cast<std::uint64_t>(since + ahead);
+  std::unique_ptr<Flight> flight = map(path, true);
+  if (flight == nullptr) flight = create(path, 0, rank, static_cast<int>(words[kWorldWord]));
+  for (std::size_t word = 0; word < words.size(); ++word) {
+    if (flight->load(word) != words[word]) flight->store(word, words[word]);
+  }
+  return true;
 }
 
 Flight::~Flight() { ::munmap(words_, kFileBytes); }

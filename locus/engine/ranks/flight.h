@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "locus/engine/ranks/call.h"
@@ -41,10 +42,14 @@ class Flight {
   static std::unique_ptr<Flight> create(const std::string& path, pid_t pid, int rank, int world);
   /// Another process's file; null where it is none.
   static std::unique_ptr<Flight> open(const std::string& path);
+  /// Puts what a rank of another host has called where the ranks of this one look, in the place of what was known of
+  /// it: the bytes of its file, and how far this host's clock is ahead of that one's. False where that is no such file.
+  static bool bring(const std::string& path, std::string_view bytes, double ahead);
   ~Flight();
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
 
+  /// 0: of another host, where the numbers of processes are others.
   pid_t pid() const;
   int rank() const;
   int world() const;
@@ -62,6 +67,7 @@ class Flight {
 
  private:
   explicit Flight(std::uint64_t* words) : words_(words) {}
+  static std::unique_ptr<Flight> map(const std::string& path, bool to_write);
   std::uint64_t load(std::size_t word) const;
   void store(std::size_t word, std::uint64_t value);
   /// Where a group's highest number is kept; nothing when there are more groups than places.

@@ -205,7 +205,8 @@ std::optional<Call> Meeting::waits(int rank, double time) {
 std::string Meeting::why_gone(int rank, double time) {
   const Flight* theirs = other(rank);
   if (theirs == nullptr) return "";
-  const char process = process_state(theirs->pid());
+  // Of a process on another host only its own word is known.
+  const char process = theirs->pid() == 0 ? kUnknown : process_state(theirs->pid());
   if (process == kStopped) {
     const double first = stopped_.try_emplace(rank, time).first->second;
     return time - first >= kPatience ? is_stopped(theirs->pid()) : "";
@@ -303,6 +304,26 @@ void judge_group(Key key, const std::map<int, Number>& numbers, const Flights& f
   }
 }
 
+/// Calls with one number that can't be one. Who makes the second of them is told so, unless the first was made on
+/// another host: then it shows here, when all that the ranks have called is in one place.
+std::optional<Parting> find_mismatch(Key key, const std::map<int, Number>& numbers, const Flights& flights) {
+  Number lowest = numbers.begin()->second;
+  for (const auto& [rank, number] : numbers) lowest = std::min(lowest, number);
+  for (const Number number : {lowest, lowest + 1}) {
+    std::optional<std::pair<int, Call>> first;
+    for (const auto& [rank, last] : numbers) {
+      std::optional<Call> call = number == 0 ? std::nullopt : flights.at(rank)->read(key, number);
+      if (!call) continue;
+      if (!first) {
+        first.emplace(rank, std::move(*call));
+      } else if (may_share_group(first->second, *call) && !fit(first->second, *call)) {
+        return Parting{Parting::Kind::kMismatch, {*first, {rank, std::move(*call)}}, -1, "", std::nullopt};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Finding> judge_jobs(const std::string& folder, const std::map<int, Fate>& fates, const Around& around) {
@@ -311,10 +332,15 @@ std::vector<Finding> judge_jobs(const std::string& folder, const std::map<int, F
     const Flights flights = flights_of(folder, job);
     std::map<Key, std::map<int, Number>> groups;
     for (const auto& [rank, flight] : flights) {
-      for (const auto& [key, number] : flight->last()) {
-        if (!is_channel(key)) groups[key][rank] = number;
-      }
+      for (const auto& [key, number] : flight->last()) groups[key][rank] = number;
     }
+    const std::size_t before = findings.size();
+    for (const auto& [key, numbers] : groups) {
+      if (const std::optional<Parting> parting = find_mismatch(key, numbers, flights))
+        findings.push_back(tell(*parting, around));
+    }
+    if (findings.size() > before) continue;  // who did not come then, did not because of that
+    std::erase_if(groups, [](const auto& group) { return is_channel(group.first); });
     for (auto& [key, numbers] : groups) add_silent(key, flights, numbers);
     for (const auto& [key, numbers] : groups) judge_group(key, numbers, flights, fates, around, findings);
   }

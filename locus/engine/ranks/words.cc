@@ -99,7 +99,10 @@ std::string rank_list(const std::vector<int>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(ranks.begin(), ranks.end() - 1, ", "), ranks.back());
 }
 
-std::string has_ended(pid_t pid) { return fmt::format("has ended (process {})", pid); }
+std::string has_ended(pid_t pid) {
+  if (pid == 0) return "has ended (on another host)";
+  return fmt::format("has ended (process {})", pid);
+}
 std::string is_stopped(pid_t pid) { return fmt::format("is stopped (process {})", pid); }
 
 std::string had_ended(const Fate& fate, bool ended) {

@@ -11,27 +11,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from locus import scratch
-from locus.commands import run, several
+from locus.commands import checked_ranks, run, several
 from locus.errors import LocusError, UsageError
 from locus.process import (
     children,
     cluster,
     endings,
-    launching,
+    gathering,
     notebooks,
-    rank_reruns,
+    parts,
     reports,
     reruns,
     runner,
     screen,
     settings,
     simulation,
-    standing_in,
     tracing,
     watched,
 )
 from locus.process.session import Session
-from locus.program import alone, source
 from locus.program.end import End
 from locus.ranks import checking
 from locus.watch import real
@@ -61,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[-q | -v] [--statistics] [--explain] [--ledger] "
         "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N [--nnodes M] [--ranks auto|0,1,…]] "
-        "[--allow-empty] "
+        "[--report-dir DIR] [--report-wait S] [--allow-empty] "
         "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
     )
     for action in parser._actions:
@@ -74,6 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", action="store_true", help="run again with the edits, to see that they fix it")
     parser.add_argument("--max-runs", metavar="N", help="how often to run it again at most, 1 or more (default: 16)")
     parser.add_argument("--allow-empty", action="store_true", help="a program that calls no operator is no failure")
+    parser.add_argument("--report-dir", metavar="DIR", help="several hosts: a folder that all see, for one report")
+    parser.add_argument("--report-wait", metavar="S", help="how long to wait for other hosts, in seconds (default: 60)")
     parser.add_argument("--trace", metavar="FILE", help="also write a trace, for Perfetto and Chrome's viewer")
     parser.add_argument("--each", action="store_true", help="check several programs: files, and folders of them")
     parser.epilog = EXIT_CODES
@@ -86,6 +86,8 @@ class Observed(NamedTuple):
     outputs: list[reports.Output]
     outcome: Outcome | None
     """What came of trying the edits; None where that was not asked for, or where nothing was found."""
+    delivered: str = ""
+    """Who makes the report of all hosts, in words; empty: this process."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -112,6 +114,11 @@ def _note_reserved() -> None:
 
 def _report(observed: Observed, arguments: argparse.Namespace) -> int:
     _note_reserved()
+    if observed.delivered:
+        judgment = reports.judge(observed.report)
+        if not run.is_quiet(arguments):
+            endings.say(f"{observed.delivered} ({judgment.words})")
+        return judgment.exit
     write(observed, arguments)
     if observed.report.exit == _USAGE_ERROR:
         _tell_of_misplaced(arguments)
@@ -133,7 +140,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     `finish` gets what was observed, once, and gives the exit code."""
     project = settings.find()
     shape = cluster.parse(arguments)
-    options = run.machine(arguments, project, devices=max(2, shape.per_host if shape is not None else 0))
+    options = run.machine(arguments, project, devices=max(2, cluster.ranks_here(shape)))
     if options.devices == 0 and not arguments.real:
         where = f"{project.file}: tool.locus.devices = 0" if arguments.devices is None else "--devices 0"
         raise UsageError(f"{where} leaves nothing to check: a machine without CUDA has one device only. Use 1 or more.")
@@ -147,11 +154,21 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     max_runs = reruns.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
+
+    def done(report: Report, outcome: Outcome | None) -> int:
+        """Gives the exit code: what was observed is told of here, or where the report of all hosts is made."""
+        if earlier is not None and not together.delivered:
+            report.compare(earlier, arguments.baseline)
+        return finish(Observed(report, outputs, outcome, together.delivered))
+
     if arguments.trace is not None:
         reports.check_writable("--trace", arguments.trace)
         os.environ[tracing.VARIABLE] = "1"
+    together = gathering.Gathering(_hosts(arguments, shape))
+    together.announce()
     if shape is not None:
-        return _observe_ranks(shape, target, arguments, options, project, limit, outputs, earlier, finish)
+        ranks = checked_ranks.Ranks(shape, target, arguments, options, project, limit, together)
+        return ranks.observe(done)
     book = notebooks.opened(target.name) if target.kind == "notebook" else None
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
@@ -160,16 +177,23 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     session.allow_empty = arguments.allow_empty
     session.folder = scratch.make()
 
-    def make(end: End, finished: bool) -> Report:
-        if finished:
-            session.coverage.take_in(session.folder)
-            children.take_in(session, session.folder)
-            checking.judge(session, session.folder)
-        return session.report(end, finished)
+    def make(end: End, patience: endings.Patience | None) -> Report:
+        if patience is None:
+            return session.report(end, finished=False)
+        together.gather(session, session.folder, end, patience=patience)
+        session.coverage.take_in(session.folder)
+        children.take_in(session, session.folder)
+        if together.is_whole:
+            checking.judge(session, session.folder, together.codes)
+        report = session.report(together.end)
+        together.apply(report)
+        return report
 
     def revive(report: Report) -> None:
         session.load()
+        together.gather(session, session.folder, End(report.exit, report.ended_by), dead=report)
         children.join(session, report, session.folder)
+        together.apply(report)
 
     def publish(report: Report, patience: endings.Patience) -> int:
         outcome = None
@@ -182,12 +206,10 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
             report = book.translate(report)
         if arguments.trace is not None:
             tracing.write(arguments.trace, session.folder, json.loads(report.render("json")))
-        if earlier is not None:
-            report.compare(earlier, arguments.baseline)
         if verifier is not None and patience.came:
-            finish(Observed(report, outputs, None))
+            done(report, None)
             return End.by_signal(patience.came[0]).exit
-        return finish(Observed(report, outputs, outcome))
+        return done(report, outcome)
 
     ending = endings.Ending(make, publish, revive, session.folder)
     ending.prepare()
@@ -201,7 +223,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
                 lambda shared_rng: _prepare_devices(arguments, options._replace(rng="cpu") if shared_rng else options),
                 lambda n: Session(target.name, target.arguments, n, project),
                 max_runs,
-                is_quiet(arguments),
+                run.is_quiet(arguments),
                 compares_output=not arguments.real,  # a card's numbers are not the CPU's to the last digit
             )
         exit_code = _run_to_its_end(target, arguments, options, session, ending)
@@ -242,92 +264,6 @@ def _run_to_its_end(
         return ending.finish(End.by_error(second))
 
 
-def _observe_ranks(
-    shape: cluster.Shape,
-    target: runner.Target,
-    arguments: argparse.Namespace,
-    options: simulation.SimulationOptions,
-    project: settings.Settings,
-    limit: int | None,
-    outputs: list[reports.Output],
-    earlier: Report | None,
-    finish: Callable[[Observed], int],
-) -> int:
-    """Starts the ranks, each of which checks itself, and makes one report of theirs; the exit code."""
-    if arguments.real:
-        raise UsageError(
-            "--nproc simulates a device for each rank; it can't be had with --real. Leave one of them out."
-        )
-    chosen = cluster.parse_ranks(arguments.ranks, shape, options.dry is not None)
-    if chosen is not None and arguments.verify:
-        raise UsageError("edits are tried with all ranks; --ranks can't be had with --verify and `locus fix`.")
-    os.environ.update(options.to_environment())
-    if limit is not None:
-        os.environ[children.STEPS_VARIABLE] = str(limit)
-    session = Session(target.name, target.arguments, settings=project)
-    session.allow_empty = arguments.allow_empty
-    with children.gathering() as folder, endings.Patience() as patience:
-        if chosen is None:
-            roles = None
-            end, codes = launching.launch(shape, target, patience)
-        else:
-            end, codes, roles = standing_in.launch(shape, chosen, target, patience, folder)
-        watched.flush()
-        for variable in options.to_environment():
-            os.environ.pop(variable, None)  # this process only reports: it needs no devices
-        session.load()
-        children.take_in(session, folder)
-        checking.judge(session, folder, codes)
-        ran = shape.ranks if roles is None else len(roles.why)
-        if not session.finding_count() and not checking.joined(session, folder):
-            session.incomplete = _why_not_joined(ran, codes)
-        if roles is not None:
-            calls = children.files(folder, alone.CALLS)
-            checking.compare(session, folder, calls, codes)
-            session.cluster = roles.as_cluster(shape.hosts, session.bridge.journal_traffic(calls, source.line_text))
-        report = session.report(end)
-        for words in checking.drifts(session, folder):
-            report.add_note(words)
-        if arguments.trace is not None:
-            tracing.write(arguments.trace, folder, json.loads(report.render("json")), own=False)
-        outcome = None
-        if arguments.verify and not patience.came:
-            with patience.interruptible():
-                outcome = _try_with_ranks(report, target, arguments, limit)
-        if earlier is not None:
-            report.compare(earlier, arguments.baseline)
-        return finish(Observed(report, outputs, outcome))
-
-
-def _try_with_ranks(
-    report: Report, target: runner.Target, arguments: argparse.Namespace, limit: int | None
-) -> Outcome | None:
-    flag = {"module": ["-m"], "code": ["-c"]}.get(target.kind, ["--"])
-    options = run.given(arguments, ("nproc", "nnodes", *run.MACHINE))
-    return rank_reruns.verify(
-        report,
-        options,
-        [*flag, target.name, *target.arguments],
-        limit,
-        reruns.parse_max_runs(arguments.max_runs, verify=True),
-        is_quiet(arguments),
-    )
-
-
-def is_quiet(arguments: argparse.Namespace) -> bool:
-    """Whether standard error takes a report that a machine reads, or nothing at all."""
-    return bool(arguments.quiet or (arguments.format != "text" and arguments.output is None))
-
-
-def _why_not_joined(nproc: int, codes: dict[int, int]) -> str:
-    if failed := launching.describe_failures(codes):
-        return f"{failed} before the ranks had met in torch.distributed.init_process_group(), so that none could go on"
-    return (
-        f"no rank has called torch.distributed.init_process_group(), so {nproc} copies of the program ran, each by "
-        "itself. Call it, or leave --nproc out"
-    )
-
-
 def _prepare_devices(arguments: argparse.Namespace, options: simulation.SimulationOptions) -> None:
     if arguments.real:
         if simulation.SIMULATE_VARIABLE in os.environ:
@@ -340,6 +276,28 @@ def _prepare_devices(arguments: argparse.Namespace, options: simulation.Simulati
         return
     os.environ.update(options.to_environment())
     simulation.activate(options)
+
+
+def _hosts(arguments: argparse.Namespace, shape: cluster.Shape | None) -> gathering.Options:
+    """What the options say of a report of several hosts."""
+    folder, wait = arguments.report_dir, arguments.report_wait
+    if arguments.verify and (folder is not None or cluster.is_elsewhere(shape)):
+        raise UsageError(
+            "edits are tried with all ranks, on one machine; --verify and `locus fix` can't be had where ranks run on "
+            "other hosts, or are started by something else. Use --nproc alone."
+        )
+    if folder is not None:
+        parts.check_folder("--report-dir", folder)
+        folder = os.path.abspath(folder)
+    if wait is None:
+        return gathering.Options(folder, quiet=run.is_quiet(arguments))
+    try:
+        seconds = float(wait)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        raise UsageError(f"--report-wait {wait} is not a number of seconds. Use one from 0 to 86400.")
+    return gathering.Options(folder, seconds, run.is_quiet(arguments))
 
 
 def _steps(text: str | None) -> int | None:

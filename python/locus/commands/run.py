@@ -107,6 +107,11 @@ def given(arguments: argparse.Namespace, names: Iterable[str]) -> list[str]:
     return words
 
 
+def is_quiet(arguments: argparse.Namespace) -> bool:
+    """Whether standard error takes a report that a machine reads, or nothing at all."""
+    return bool(arguments.quiet or (arguments.format != "text" and arguments.output is None))
+
+
 def machine(
     arguments: argparse.Namespace, project: settings.Settings, devices: int = 1
 ) -> simulation.SimulationOptions:

@@ -15,7 +15,7 @@ from locus.errors import UsageError
 from locus.process import endings, reports, screen
 
 _SUFFIXES = (".py", ".ipynb")
-_ONE_PROGRAM_EACH = ("json", "html", "trace")
+_ONE_PROGRAM_EACH = ("json", "html", "trace", "report_dir")
 """Files that are about one program."""
 _OF_ALL = ("command", "module", "code", "script", "each", "output")
 """What the command line says about all programs together, and not about each."""
@@ -39,7 +39,7 @@ def execute(arguments: argparse.Namespace, words: list[str]) -> int:
     """Checks every program; 1 where one has findings, else the largest exit status."""
     for form in _ONE_PROGRAM_EACH:
         if getattr(arguments, form) is not None:
-            raise UsageError(f"--{form} is about one program. Check one at a time, or use --sarif.")
+            raise UsageError(f"--{form.replace('_', '-')} is about one program. Check one at a time, or use --sarif.")
     if arguments.output is not None or arguments.format not in ("text", "concise", "github"):
         raise UsageError("several programs are shown one after the other; -o and this --format can't be had with them.")
     outputs = reports.outputs(arguments)

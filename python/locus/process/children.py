@@ -24,7 +24,7 @@ from locus.process import progress, tracing
 from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.program import alone
-from locus.ranks import checking, ended_by, membership
+from locus.ranks import checking, ended_by, hosts, membership
 from locus.watch import reporter, uncaught
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def start_in_child() -> None:
     _count_in_file(session)
     session.coverage.begin_in_child(scratch.of_check(), forked=False)
     follow(session)
+    hosts.expect()
     atexit.register(write_own)
     with contextlib.suppress(Exception):
         _multiprocessing().Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
@@ -168,6 +169,8 @@ def write_own() -> None:
     global _has_ended
     if not _has_ended:
         _has_ended = True
+        if _is_child and not _is_fork:
+            hosts.leave()
         uncaught.keep_unasked()
         _write_own(final=True)
 

@@ -130,13 +130,13 @@ def to_stderr(data: bytes) -> None:
 
 
 class Ending:
-    """Sees to it that the report of a session is made exactly once. `make` gives it for an end of the program, whole or
-    so far; `publish` writes it and gives the exit code of the check; `revive` makes a report so far a whole one, in
-    another process. `folder` is of locus.scratch, and goes with it."""
+    """Sees to it that the report of a session is made exactly once. `make` gives it for an end of the program, whole
+    (with who hears of signals meanwhile) or so far; `publish` writes it and gives the exit code of the check; `revive`
+    makes a report so far a whole one, in another process. `folder` is of locus.scratch, and goes with it."""
 
     def __init__(
         self,
-        make: Callable[[End, bool], Report],
+        make: Callable[[End, Patience | None], Report],
         publish: Callable[[Report, Patience], int],
         revive: Callable[[Report], None],
         folder: str,
@@ -169,7 +169,7 @@ class Ending:
         if now - self._noted < _SHARE * self._note_took:
             return
         with contextlib.suppress(OSError):
-            scratch.write(self._notes, self._make(End(), False).render("json"))
+            scratch.write(self._notes, self._make(End(), None).render("json"))
         self._noted = time.monotonic()
         self._note_took = self._noted - now
 
@@ -184,7 +184,7 @@ class Ending:
         with Patience() as patience:
             try:
                 self.companion.end()
-                return self._publish(self._make(end, True), patience)
+                return self._publish(self._make(end, patience), patience)
             finally:
                 self.discard()
 

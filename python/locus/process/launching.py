@@ -29,13 +29,13 @@ def launch(shape: cluster.Shape, target: runner.Target, patience: endings.Patien
     """
     command = command_of(target)
     ranks: list[subprocess.Popen[bytes]] = []
-    port = free_port()
+    port = free_port() if 0 in shape.here else int(os.environ["MASTER_PORT"])
     end, codes = End(), dict[int, int]()
     try:
         with patience.interruptible():
-            for number in range(shape.ranks):
+            for number in shape.here:
                 ranks.append(start(command, number, shape.environment(number, port)))
-            end, codes = _wait(ranks)
+            end, codes = _wait(ranks, shape.here)
         if patience.came:
             end, codes = End.by_signal(patience.came[0]), {}
             with patience.interruptible():
@@ -101,7 +101,7 @@ def start(command: list[str], number: int, environment: dict[str, str]) -> subpr
         raise UsageError(f"rank {number} can't be started: {error.strerror}: {command[0]}") from None
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[End, dict[int, int]]:
+def _wait(ranks: list[subprocess.Popen[bytes]], numbers: range) -> tuple[End, dict[int, int]]:
     """Until all are done, or one has failed and the others had their time."""
     failed, deadline = End(), None
     codes: dict[int, int] = {}
@@ -112,7 +112,7 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> tuple[End, dict[int, int]]:
             if code is None:
                 continue
             running.remove(rank)
-            codes[ranks.index(rank)] = code
+            codes[numbers[ranks.index(rank)]] = code
             if code != 0 and not failed.exit:
                 failed = End(code) if code > 0 else End.by_signal(-code)
                 deadline = time.monotonic() + _GRACE

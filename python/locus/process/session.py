@@ -5,11 +5,12 @@ decided in C++; here the program is watched, the facts are gathered, and the rep
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from locus import __version__, faults
+from locus import __version__, faults, scratch
 from locus._load import load_bridge
 from locus.process import ignoring
 from locus.process.settings import Settings
@@ -62,6 +63,7 @@ class Session:
         self.is_child = False
         """Whether another process makes the report, of what this one found too."""
         self._ops_before = 0
+        self._is_one_of_many = False
         self.cluster: dict[str, object] | None = None
         """What is known of the cluster that the program ran on, where only some of its ranks ran."""
 
@@ -223,9 +225,27 @@ class Session:
 
     def report(self, end: End | None = None, finished: bool = True) -> Report:
         """The whole report, as it stands."""
-        report: Report = self.bridge.make_report(self.frame(end or End(), finished), _text)
+        frame = self.frame(end or End(), finished)
+        if self._is_one_of_many:
+            report = self.bridge.Report.read(frame)
+            report.complete()
+        else:
+            report = self.bridge.make_report(frame, _text)
         self.set_aside(report)
         return report
+
+    def own_report(self, end: End) -> Report:
+        """What this process itself has found, for whoever makes the report of all."""
+        uncaught.keep_unasked()
+        return self.bridge.make_report(self.frame(end, finished=False), _text)
+
+    def become_one_of_many(self, folder: str, own: Mapping[str, bytes]) -> None:
+        """What this process has found lies among what others have, to be taken in with theirs."""
+        for name, data in own.items():
+            scratch.write(os.path.join(folder, name), data)
+        self.bridge.clear_findings()
+        self.begin_counting()
+        self._is_one_of_many = True
 
     def set_aside(self, report: Report) -> None:
         """Takes out of a report's findings what the project lives with. May be done again when some were added."""

@@ -11,7 +11,7 @@ from locus import faults, scratch
 from locus.blame import surroundings
 from locus.program import alone, source
 from locus.program.end import End
-from locus.ranks import ended_by, membership, record
+from locus.ranks import ended_by, hosts, membership, record
 from locus.watch.session import Session
 
 if TYPE_CHECKING:
@@ -23,13 +23,25 @@ _spread: Spread | None = None
 
 def leave_word(path: str) -> None:
     """Writes down what other ranks' findings may need to be complete."""
-    number = membership.rank()
-    if membership.world() > 1 and number is not None and _session is not None:
-        from locus.ranks import reduction
+    word = _last_word()
+    if word:
+        scratch.write(path, word)
 
-        word = {**reduction.last_word(), **ended_by.last_word()}
-        if word:
-            scratch.write(path, json.dumps({"rank": number, **word}))
+
+def own_word(process: int) -> dict[str, bytes]:
+    """The same, as a file; none where there is nothing to say."""
+    word = _last_word()
+    return {f"{process}.passes": word} if word else {}
+
+
+def _last_word() -> bytes:
+    number = membership.rank()
+    if membership.world() < 2 or number is None or _session is None:
+        return b""
+    from locus.ranks import reduction
+
+    word = {**reduction.last_word(), **ended_by.last_word()}
+    return json.dumps({"rank": number, **word}).encode() if word else b""
 
 
 def leave_calls(path: str, cut: bool) -> None:
@@ -130,6 +142,8 @@ def install(session: Session) -> None:
 
     @functools.wraps(original)
     def update_default_pg(group: c10d.ProcessGroup | None) -> None:
+        if group is None:
+            session.safely("leaving a group", hosts.leave)
         original(group)
         if group is not None:
             session.safely("joining a group", _joined)
@@ -145,4 +159,6 @@ def _joined() -> None:
     elif _session is not None and number is not None:
         from locus.ranks import listener
 
-        listener.install(_session, membership.job(), number, membership.world())
+        job = membership.job()
+        hosts.meet(job, _session.is_child)
+        listener.install(_session, job, number, membership.world())

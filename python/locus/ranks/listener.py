@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from locus import scratch
 from locus.blame import surroundings
 from locus.program import moments, places, source
-from locus.ranks import devices
+from locus.ranks import devices, far_calls, hosts
 from locus.watch import reporter
 from locus.watch.session import Session
 
@@ -40,6 +40,7 @@ class Listener:
 
     def __init__(self, session: Session, folder: str, job: str, rank: int, world: int):
         self.session, self.pid = session, os.getpid()
+        self.far = far_calls.FarCalls(session, folder, job, rank)
         self.meeting = session.bridge.Meeting(folder, job, rank, world, surroundings.around)
         self.members: dict[str, list[int]] = {}
         self.groups: dict[str, Group] = {}  # those with calls under way, by name
@@ -80,6 +81,8 @@ class Listener:
         """This process has come to its end by itself, or goes on to another job."""
         self.left.set()
         self.meeting.end()
+        if os.getpid() == self.pid:
+            self.session.safely("telling other hosts", self.far.exchange)
 
     def _members(self, group: str) -> list[int]:
         """The ranks of a group by their global numbers, in the group's own order; none: not known."""
@@ -124,6 +127,8 @@ class Listener:
                 under_way.append((name, self._members(name), numbers, waited))
             else:
                 del self.groups[name]  # not held longer than needed: the program may be done with it
+        hosts.look()
+        self.far.look(bool(under_way))
         stuck = self.meeting.look(under_way, bool(under_way) and _in_backward(), source.line_text)
         if stuck is None:
             return False
@@ -159,10 +164,13 @@ _listener: Listener | None = None
 def install(session: Session, job: str, rank: int, world: int) -> None:
     """Listens, where there is a folder in which the ranks of a job can meet."""
     global _listener
-    folder = scratch.of_check()
-    if not os.path.isdir(folder):
+    own = scratch.of_check()
+    if not os.path.isdir(own):
         return
+    folder = hosts.meeting_folder(own, session.is_child)
     if _listener is not None and _listener.pid == os.getpid():
         _listener.end()
     _listener = Listener(session, folder, job, rank, world)
+    if folder != own:
+        far_calls.keep(folder, own, job)
     session.bridge.listen_to_collectives(_listener.on_call, _listener.on_sharing)  # type: ignore[arg-type]  # size()

@@ -109,8 +109,15 @@ class Coverage:
 
     def leave_word(self, folder: str) -> None:
         """At the end of a child: which functions of the program ran there."""
+        scratch.write(os.path.join(folder, f"{os.getpid()}.ran"), self._word())
+
+    def own_word(self, process: int) -> dict[str, bytes]:
+        """The same of this process, as files that say that it was expected, and has spoken."""
+        return {f"{process}.started": b"", f"{process}.ran": self._word()}
+
+    def _word(self) -> bytes:
         ran = [_key(code) for code in _codes_of_the_program() if self._has_run(code)]
-        scratch.write(os.path.join(folder, f"{os.getpid()}.ran"), json.dumps({"forks": self._forks, "ran": ran}))
+        return json.dumps({"forks": self._forks, "ran": ran}).encode()
 
     def take_in(self, folder: str) -> None:
         """Hears the words of all children. One that has not spoken may have run anything: then nothing is claimed."""

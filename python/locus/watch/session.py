@@ -15,6 +15,8 @@ class Session(Protocol):
     """The check that is under way in this process."""
 
     bridge: Bridge
+    is_child: bool
+    """Whether another process makes the report, of what this one found too."""
 
     def safely(self, where: str, step: Callable[..., Result], *arguments: object) -> Result | None:
         """Does a step of the check; a fault in it is noted, and the program goes on."""
