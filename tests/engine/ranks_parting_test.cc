@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <random>
 
 #include "locus/engine/ranks/parting.h"
@@ -91,6 +93,50 @@ TEST_F(MeetingTest, ACallThatDoesNotFitIsFoundWhenItIsMade) {
   EXPECT_THAT(finding->ranks, ElementsAre(0, 1));
   EXPECT_EQ(finding->uses.at(0).at.line, 12);
   EXPECT_EQ(finding->cause.line, 20);
+}
+
+TEST_F(MeetingTest, CallsOfAnotherHostAreComparedWhenTheyWereBrought) {
+  const Folder there;
+  const std::string path = flight_path(there.path(), "job", 7);
+  const auto far = Flight::create(path, 7, 3, 4);
+  far->write(collective(1, "0", "broadcast"));
+  far->set_status({Flight::State::kRunning, {100.0, collective(1).key(), 1}});
+  const auto bring = [&] {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    return Flight::bring(folder.path() + "/job.host-3.calls", bytes, 50);
+  };
+  ASSERT_TRUE(bring());
+  const auto here = Flight::open(folder.path() + "/job.host-3.calls");
+  ASSERT_NE(here, nullptr);
+  EXPECT_EQ(here->pid(), 0);
+  EXPECT_EQ(here->rank(), 3);
+  EXPECT_EQ(here->status().waiting.since, 150.0);
+  Call mine = collective(1);
+  mine.members = {0, 3};
+  const std::optional<Finding> finding = meeting.hear(mine, {0, 3}, 0);
+  ASSERT_TRUE(finding);
+  EXPECT_THAT(finding->ranks, ElementsAre(0, 3));
+  // It goes on, and ends: what was brought is brought up to date in its place.
+  far->write(collective(2));
+  far->set_status({Flight::State::kEnded, {}});
+  ASSERT_TRUE(bring());
+  EXPECT_TRUE(here->has_come(collective(2).key(), 2));
+  EXPECT_EQ(here->status().state, Flight::State::kEnded);
+  Call next = collective(3);
+  next.members = {0, 3};
+  EXPECT_FALSE(meeting.hear(next, {0, 3}, 0));
+  const std::vector<UnderWay> groups{{"0", {0, 3}, {3}, {3}}};
+  EXPECT_FALSE(meeting.look(groups, false, 10));
+  const std::optional<Stuck> stuck = meeting.look(groups, false, 10 + kLater);
+  ASSERT_TRUE(stuck);
+  EXPECT_THAT(stuck->finding.why, HasSubstr("rank 3 has ended (on another host)"));
+}
+
+TEST_F(MeetingTest, WhatIsNoRanksCallsIsNotBrought) {
+  EXPECT_FALSE(Flight::bring(folder.path() + "/job.host-3.calls", "words", 0));
+  EXPECT_FALSE(Flight::bring(folder.path() + "/job.host-3.calls", std::string(Flight::kFileBytes, 'x'), 0));
+  EXPECT_EQ(Flight::open(folder.path() + "/job.host-3.calls"), nullptr);
 }
 
 TEST_F(MeetingTest, OtherGroupsAndOtherNumbersAreNotCompared) {
@@ -356,6 +402,19 @@ TEST_F(JobsTest, RanksThatAddUpDifferentBatchesAreNamed) {
       find_drifts(folder.path()),
       ElementsAre(HasSubstr("rank 0's all_reduce() number 2 at train.py:12 belongs to batch 2 of its DataLoader, "
                             "rank 1's at train.py:12 to batch 3")));
+  EXPECT_TRUE(judge_jobs(folder.path(), {}).empty());
+}
+
+TEST_F(JobsTest, CallsThatDoNotFitShowWhenNobodyCouldCompareThem) {
+  rank_with(2), rank_with(2);
+  ranks[0]->write(collective(3));
+  Call theirs = collective(3, "0", "broadcast");
+  theirs.place.line = 20;
+  ranks[1]->write(theirs);
+  const std::vector<Finding> findings = judge_jobs(folder.path(), {});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].message, "ranks 0 and 1 called collectives that do not fit, as number 3 of their group");
+  ranks[1]->write(collective(3));
   EXPECT_TRUE(judge_jobs(folder.path(), {}).empty());
 }
 

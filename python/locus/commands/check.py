@@ -86,8 +86,10 @@ class Observed(NamedTuple):
     outputs: list[reports.Output]
     outcome: Outcome | None
     """What came of trying the edits; None where that was not asked for, or where nothing was found."""
-    delivered: str = ""
-    """Who makes the report of all hosts, in words; empty: this process."""
+    delivered: gathering.Delivered | None = None
+    """Where another host makes the report of all; None: this process makes it."""
+    is_spread: bool = False
+    """Whether ranks ran on other hosts."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -114,10 +116,10 @@ def _note_reserved() -> None:
 
 def _report(observed: Observed, arguments: argparse.Namespace) -> int:
     _note_reserved()
-    if observed.delivered:
+    if observed.delivered is not None:
         judgment = reports.judge(observed.report)
         if not run.is_quiet(arguments):
-            endings.say(f"{observed.delivered} ({judgment.words})")
+            endings.say(f"{observed.delivered.who}: {judgment.words}; {observed.delivered.where}")
         return judgment.exit
     write(observed, arguments)
     if observed.report.exit == _USAGE_ERROR:
@@ -157,9 +159,9 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
 
     def done(report: Report, outcome: Outcome | None) -> int:
         """Gives the exit code: what was observed is told of here, or where the report of all hosts is made."""
-        if earlier is not None and not together.delivered:
+        if earlier is not None and together.delivered is None:
             report.compare(earlier, arguments.baseline)
-        return finish(Observed(report, outputs, outcome, together.delivered))
+        return finish(Observed(report, outputs, outcome, together.delivered, together.is_spread))
 
     if arguments.trace is not None:
         reports.check_writable("--trace", arguments.trace)
@@ -180,7 +182,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     def make(end: End, patience: endings.Patience | None) -> Report:
         if patience is None:
             return session.report(end, finished=False)
-        together.gather(session, session.folder, end, patience=patience)
+        together.try_to_gather(session, session.folder, end, patience=patience)
         session.coverage.take_in(session.folder)
         children.take_in(session, session.folder)
         if together.is_whole:
@@ -191,7 +193,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
 
     def revive(report: Report) -> None:
         session.load()
-        together.gather(session, session.folder, End(report.exit, report.ended_by), dead=report)
+        together.try_to_gather(session, session.folder, End(report.exit, report.ended_by), dead=report)
         children.join(session, report, session.folder)
         together.apply(report)
 
@@ -310,17 +312,14 @@ def _steps(text: str | None) -> int | None:
 
 def write(observed: Observed, arguments: argparse.Namespace) -> None:
     """Writes the report where the options say."""
-    problems = reports.write(observed.report, observed.outputs, reports.style_of(arguments, fix_command(arguments)))
+    fix = "" if observed.is_spread and arguments.nproc is None else fix_command(arguments)
+    style = reports.style_of(arguments, fix)
+    problems = reports.write(observed.report, observed.outputs, style)
     if arguments.output is None or problems:  # what could not be written must not be lost
-        _show(observed.report, arguments)
+        # On standard error as it was when the check began, whatever the program has put in its place.
+        endings.to_stderr(reports.render(observed.report, reports.form_of(arguments), style, screen.look(2)))
     if problems:
         raise LocusError(" ".join(problems))
-
-
-def _show(report: Report, arguments: argparse.Namespace) -> None:
-    """On standard error as it was when the check began, whatever the program has put in its place."""
-    style = reports.style_of(arguments, fix_command(arguments))
-    endings.to_stderr(reports.render(report, reports.form_of(arguments), style, screen.look(2)))
 
 
 def fix_command(arguments: argparse.Namespace) -> str:

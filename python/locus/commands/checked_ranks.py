@@ -71,7 +71,7 @@ class Ranks(NamedTuple):
             for variable in self.options.to_environment():
                 os.environ.pop(variable, None)  # this process only reports: it needs no devices
             session.load()
-            self.together.gather(session, folder, end, codes, patience)
+            self.together.try_to_gather(session, folder, end, codes, patience)
             children.take_in(session, folder)
             if self.together.is_whole:
                 checking.judge(session, folder, self.together.codes)

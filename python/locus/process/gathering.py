@@ -42,6 +42,14 @@ class Options(NamedTuple):
     quiet: bool = False
 
 
+class Delivered(NamedTuple):
+    """What these ranks have found is told elsewhere."""
+
+    who: str
+    """"ranks 4–7 on node-b"."""
+    where: str
+
+
 class _Here(NamedTuple):
     """The ranks of this check's own folder."""
 
@@ -49,6 +57,7 @@ class _Here(NamedTuple):
     world: int
     job: str
     hosts: dict[str, str]
+    is_spread: bool
     address: Address | None
 
 
@@ -61,6 +70,7 @@ def _here(members: list[Member]) -> _Here:
         max((member["world"] for member in own), default=0),
         job,
         next((member["hosts"] for member in own if member["rank"] == 0), {}),
+        any(member["is_spread"] for member in own),
         next((member["address"] for member in own if member["address"] is not None), None),
     )
 
@@ -70,8 +80,7 @@ class Gathering:
 
     def __init__(self, options: Options):
         self._options = options
-        self.delivered = ""
-        """Where the report is made, in words; empty: here."""
+        self.delivered: Delivered | None = None
         self.codes: dict[int, int] = {}
         self.end = End()
         self._hosts: list[tuple[str, list[int], bool]] = []
@@ -79,15 +88,19 @@ class Gathering:
 
     def announce(self) -> None:
         """Before the program starts: how its ranks are to tell of themselves."""
-        by = hosts.BY_NETWORK if self._options.folder is None else hosts.BY_FOLDER
-        os.environ[hosts.GATHER_VARIABLE] = by
+        os.environ[hosts.GATHER_VARIABLE] = "1"
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether ranks ran on other hosts."""
+        return bool(self._hosts) or self.delivered is not None
 
     @property
     def is_whole(self) -> bool:
         """Whether all ranks that there are have reported, or will do so elsewhere."""
         return not self._incomplete
 
-    def gather(
+    def try_to_gather(
         self,
         session: Session,
         folder: str,
@@ -100,6 +113,17 @@ class Gathering:
         with, where this process has started them and has run nothing itself; `dead`: the report of the program, where
         it was killed."""
         self.end, self.codes = end, dict(codes or {})
+        session.safely("one report of several hosts", self._gather, session, folder, codes, patience, dead)
+
+    def _gather(
+        self,
+        session: Session,
+        folder: str,
+        codes: dict[int, int] | None,
+        patience: endings.Patience | None,
+        dead: Report | None,
+    ) -> None:
+        end = self.end
         hosts.leave()
         members = membership.read(folder)
         pid = scratch.owner(folder) if codes is None else 0  # the program's: this may be the process beside it
@@ -107,7 +131,7 @@ class Gathering:
             members = {pid: expected}
         here = _here(list(members.values()))
         is_all = set(here.ranks) >= set(range(here.world))
-        if self._options.folder is None and (here.address is None or is_all):
+        if self._options.folder is None and (is_all or not here.is_spread):
             return
         own = _own_files(session, end, pid, members.get(pid), dead) if pid else {}
         if pid in members:
@@ -117,12 +141,12 @@ class Gathering:
             self._write(self._options.folder, part)
         if not here.job or is_all:
             return  # there is nobody to be one with
-        if 0 not in here.ranks:
-            self._send(here, part)
+        if 0 not in here.ranks and self._send(here, part):
             return
         if pid in members and dead is None:
             session.become_one_of_many(folder, own)
-        self._take_in(here, self._wait(here, folder, patience), folder)
+        if 0 in here.ranks:
+            self._take_in(here, self._wait(here, folder, patience), folder)
 
     def apply(self, report: Report) -> None:
         """Puts under a report what is known of the hosts."""
@@ -144,25 +168,25 @@ class Gathering:
         except LocusError as error:
             self._incomplete = str(error)
 
-    def _send(self, here: _Here, part: parts.Part) -> None:
-        """This host makes no report, where another one has what it would say."""
-        who = f"{_ranks(here.ranks)} on {hosts.name()}"
-        if self._options.folder is not None and not self._incomplete:
-            self.delivered = (
-                f"{who}: the part is in {self._options.folder}. The host of rank 0 makes the report of all hosts, as "
-                f"`locus report {self._options.folder}` does at any time"
-            )
-            return
-        address = here.address
-        if address is not None and self._options.folder is None:
+    def _send(self, here: _Here, part: parts.Part) -> bool:
+        """Whether another host has what this one would report, and will do so."""
+        who, folder, address = f"{_ranks(here.ranks)} on {hosts.name()}", self._options.folder, here.address
+        if folder is not None and not self._incomplete:
+            where = f"the part is in {folder}: the host of rank 0 makes the report of all, as `locus report` does later"
+            self.delivered = Delivered(who, where)
+        elif folder is None and address is None:
+            self._incomplete = "rank 0 has not said where its host takes in reports"
+        elif address is not None and folder is None:
             if collector.deliver(address, parts.name_of(part.manifest), part.data, self._options.wait):
-                self.delivered = f"{who}: the host of rank 0 has taken the part, and makes the report of all hosts"
-                return
-            where = f"{next(filter(None, address['names']), 'its host')} port {address['port']}"
-            self._incomplete = f"rank 0 could not be reached at {where}"
-        self._hosts = [(hosts.name(), here.ranks, True)]
-        others = set(range(here.world)) - set(here.ranks)
-        self._incomplete += f"; this report is of {who}, without {_ranks(others)}"
+                self.delivered = Delivered(who, "the host of rank 0 makes the report of all")
+            else:
+                where = f"{next(filter(None, address['names']), 'its host')} port {address['port']}"
+                self._incomplete = f"rank 0 could not be reached at {where}"
+        if self.delivered is None:
+            others = sorted(set(range(here.world)) - set(here.ranks))
+            self._hosts = [(hosts.name(), here.ranks, True), ("", others, False)]
+            self._incomplete += f"; this report is of {who}, without {_ranks(others)}"
+        return self.delivered is not None
 
     def _wait(self, here: _Here, folder: str, patience: endings.Patience | None) -> list[parts.Part]:
         """Until all parts are there, somebody wants the end, or the time is over."""

@@ -256,6 +256,14 @@ Model = TypedDict("Model", {"name": str, "class": str, "rows": list[ModelRow], "
 """A model, and where its parts are."""
 
 
+class HostRow(TypedDict):
+    """A machine on which ranks ran."""
+
+    name: str
+    ranks: list[int]
+    reported: bool
+
+
 class ProgramRow(TypedDict, total=False):
     """How the program ran."""
 
@@ -269,6 +277,7 @@ class ProgramRow(TypedDict, total=False):
     incomplete: str
     allow_empty: bool
     ranks: int
+    hosts: list[HostRow]
     seconds: float
     devices: list[str]
     torch: str

@@ -66,6 +66,7 @@ def start(folder: str, is_local: bool) -> Address:
             ],
             pass_fds=[listener.fileno()],
             env={**kept, _SECRET_VARIABLE: secret},
+            cwd="/",  # what lies where the program runs is not to be imported
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -104,13 +105,13 @@ class Brought(NamedTuple):
     data: bytes
 
 
-def exchange(address: Address, job: str, rank: int, data: bytes) -> list[Brought]:
-    """Tells what this rank has called, and hears the same of the ranks of other machines that have told. An OSError
-    where nobody answers."""
+def exchange(address: Address, job: str, rank: int, data: bytes, now: float) -> list[Brought]:
+    """Tells what this rank has called, at `now` by its clock, and hears the same of the ranks of other machines that
+    have told. An OSError where nobody answers."""
     packed = zlib.compress(data, 1)
     with _connect(address) as line:
         line.settimeout(_SLOW)
-        header = {"verb": "calls", "name": job, "rank": rank, "machine": scratch.machine(), "now": time.monotonic()}
+        header = {"verb": "calls", "name": job, "rank": rank, "machine": scratch.machine(), "now": now}
         _send(line, {**header, "secret": address["secret"], "size": len(packed)}, packed)
         reader = line.makefile("rb")
         found: list[Brought] = []

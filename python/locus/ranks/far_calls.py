@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import zlib
 
 from locus import scratch
 from locus.ranks import collector, hosts
@@ -16,6 +17,8 @@ from locus.watch.session import Session
 _ENDING = ".calls"
 _EVERY = 3.0
 """Seconds that a call is under way before anybody asks, and between two questions."""
+_SELDOM = 60.0
+"""Where nobody answers."""
 
 
 class FarCalls:
@@ -24,6 +27,7 @@ class FarCalls:
     def __init__(self, session: Session, folder: str, job: str, rank: int):
         self._session, self._folder, self._job, self._rank = session, folder, job, rank
         self._since: float | None = None
+        self._every = _EVERY
 
     def look(self, waits: bool) -> None:
         """Twice a second. `waits`: a call is under way."""
@@ -32,7 +36,7 @@ class FarCalls:
             self._since = None
         elif self._since is None:
             self._since = now
-        elif now - self._since >= _EVERY:
+        elif now - self._since >= self._every:
             self._since = now
             self.exchange()
 
@@ -41,11 +45,13 @@ class FarCalls:
         reach = hosts.reach()
         if reach is None or reach.job != self._job:
             return
-        with contextlib.suppress(OSError):
+        self._every = min(2 * self._every, _SELDOM)
+        with contextlib.suppress(OSError, ValueError, KeyError, zlib.error):
             own = scratch.read(_path(self._folder, self._job, str(os.getpid())))
-            for brought in collector.exchange(reach.address, self._job, self._rank, own):
+            for brought in collector.exchange(reach.address, self._job, self._rank, own, time.monotonic()):
                 path = _path(self._folder, self._job, f"host-{brought.rank}")
                 self._session.bridge.bring_flight(path, brought.data, brought.ahead)
+            self._every = _EVERY
 
 
 def keep(folder: str, own: str, job: str) -> None:

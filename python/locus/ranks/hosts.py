@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from locus.ranks.membership import Address
 
 GATHER_VARIABLE = "LOCUS_GATHER"
-"""How one report is made of several hosts': over the network, or in a folder that all see. Not set: not at all."""
-BY_NETWORK, BY_FOLDER = "network", "folder"
+"""Set where one report is made of several hosts'."""
 
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
 _PATIENCE = 5.0
@@ -44,7 +43,7 @@ class _Known:
             return False
         if membership.rank() == 0:
             return self.is_spread and len(self.hosts) < membership.world()
-        return self.is_spread and self.address is None and os.environ.get(GATHER_VARIABLE) == BY_NETWORK
+        return self.is_spread and self.address is None
 
     def write(self) -> None:
         membership.write(
@@ -53,6 +52,7 @@ class _Known:
                 "world": membership.world(),
                 "job": self.job,
                 "host": name(),
+                "is_spread": self.is_spread,
                 "address": self.address,
                 "hosts": self.hosts,
             }
@@ -91,7 +91,7 @@ def meet(job: str, is_child: bool) -> None:
     _known = _Known(job, _is_spread(store, is_child))
     if _known.is_spread:
         store.set(f"locus/{job}/host/{membership.rank()}", name())
-        if membership.rank() == 0 and os.environ[GATHER_VARIABLE] == BY_NETWORK:
+        if membership.rank() == 0:
             is_local = _host_of(store) in _LOCAL
             _started = _started or collector.start(scratch.of_check(), is_local)
             _known.address = {**_started, "names": [_host_of(store), *_started["names"]]}

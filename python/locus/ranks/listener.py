@@ -65,6 +65,7 @@ class Listener:
     def _hear(self, group: Group, call: RankCall) -> str | None:
         if os.getpid() != self.pid:
             return None
+        hosts.look()
         self.groups[call.group] = group
         known = self._members(call.group)
         everyone = known or list(range(call.size))  # its group is still being made

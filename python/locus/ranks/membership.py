@@ -35,8 +35,10 @@ class Member(TypedDict):
     job: str
     """Of the ranks that have met; empty: this one has not met them."""
     host: str
+    is_spread: bool
+    """Whether there may be ranks that report into other folders."""
     address: Address | None
-    """None: all ranks report into the same folder, or it is not known."""
+    """Where these are taken in; None: not known."""
     hosts: dict[str, str]
     """By rank, what rank 0 knows of the others."""
 
@@ -77,7 +79,15 @@ def expected(host: str) -> Member | None:
     number, count = rank(), os.environ.get("WORLD_SIZE", "")
     if number is None or not count.isdecimal():
         return None
-    return {"rank": number, "world": int(count), "job": "", "host": host, "address": None, "hosts": {}}
+    return {
+        "rank": number,
+        "world": int(count),
+        "job": "",
+        "host": host,
+        "is_spread": False,
+        "address": None,
+        "hosts": {},
+    }
 
 
 def write(member: Member) -> None:
