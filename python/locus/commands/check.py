@@ -58,9 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
         "[-q | -v] [--statistics] [--explain] [--ledger] "
-        "[--baseline REPORT] [--verify [--max-runs N]] [--real] [--nproc N [--nnodes M] [--ranks auto|0,1,…]] "
-        "[--report-dir DIR] [--report-wait S] [--allow-empty] "
-        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
+        "[--baseline REPORT] [--verify [--max-runs N]] [--real] "
+        "[--nproc N [--nnodes M [--node-rank K]] [--ranks auto|0,1,…]] [--report-dir DIR] [--report-wait S] "
+        "[--allow-empty] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
     )
     for action in parser._actions:
         if action.dest == "devices":

@@ -35,12 +35,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "verify",
             "ledger",
             "ranks",
+            "node_rank",
+            "master_addr",
+            "master_port",
+            "report_dir",
+            "report_wait",
             "statistics",
             "quiet",
             "verbose",
             "each",
             "trace",
-        ):  # ranks and trace are refused, with the reason
+        ):  # those about hosts, ranks and trace are refused, with the reason
             action.help = argparse.SUPPRESS
 
 

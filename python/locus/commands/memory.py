@@ -15,6 +15,7 @@ from typing import NamedTuple
 from locus.commands import check, run
 from locus.commands.output import show
 from locus.errors import LocusError, UsageError
+from locus.process import cluster
 from locus.process.cards import CARDS, DEFAULT_CARD
 
 SUMMARY = "say what a program takes of a card's memory, and which cards it fits on"
@@ -61,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if action.dest == "card":
             action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"
             action.metavar = "NAME,..."
-        elif action.dest in ("nproc", "nnodes", "ranks"):
+        elif action.dest in cluster.OPTIONS:
             action.help = argparse.SUPPRESS  # refused, with the reason
     parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps (default: 3)")
@@ -73,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program once for each kind of card and value; 0 where it fits on every card that was named."""
-    if arguments.nproc is not None or arguments.nnodes is not None:
+    if any(getattr(arguments, name) is not None for name in cluster.OPTIONS):
         raise UsageError(
             "memory is looked at in one process; --nproc and --nnodes can't be had with it. Use locus check."
         )

@@ -11,6 +11,8 @@ from locus.errors import UsageError
 from locus.process import simulation
 from locus.program import alone
 
+OPTIONS = ("nproc", "nnodes", "node_rank", "master_addr", "master_port", "ranks")
+"""What a cluster is made of."""
 _PORT = "29500"  # torchrun's
 _NUMBER = re.compile(r"\d+")
 _CARDS_OF_A_HOST = 8
@@ -66,10 +68,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def parse(arguments: argparse.Namespace) -> Shape | None:
     """The cluster; None where there are no ranks. A UsageError that names the way out."""
     text, hosts_text = arguments.nproc, arguments.nnodes
-    others = ("node_rank", "master_addr", "master_port")
-    about = [(f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in others]
-    for option, given in (("--nnodes", hosts_text), ("--ranks", arguments.ranks), *about):
-        if given is not None and text is None:
+    for name in OPTIONS:
+        if getattr(arguments, name) is not None and text is None:
+            option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} is about the ranks of --nproc. Say how many there are, or leave it out.")
     if text is None:
         return None
