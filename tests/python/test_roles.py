@@ -95,18 +95,39 @@ def test_a_group_is_called_by_its_dimension():
 
 
 def arguments(**given):
-    return argparse.Namespace(**{"nproc": None, "nnodes": None, "ranks": None, **given})
+    return argparse.Namespace(**{**dict.fromkeys(cluster.OPTIONS), **given})
 
 
 def test_the_shape_of_a_cluster():
     assert cluster.parse(arguments()) is None
-    assert cluster.parse(arguments(nproc="16")) == (16, 1)
-    assert cluster.parse(arguments(nproc="16", nnodes="4")) == (16, 4)
-    assert cluster.parse(arguments(nproc="1024")) == (1024, 128)
+    assert cluster.parse(arguments(nproc="16")) == cluster.Shape(16, 1)
+    assert cluster.parse(arguments(nproc="16", nnodes="4")) == cluster.Shape(16, 4)
+    assert cluster.parse(arguments(nproc="1024")) == cluster.Shape(1024, 128)
     found = cluster.Shape(16, 4).environment(6, 1234)
     assert (found["RANK"], found["LOCAL_RANK"], found["GROUP_RANK"], found["LOCAL_WORLD_SIZE"]) == ("6", "2", "1", "4")
     chosen = cluster.parse_ranks("512, 0,1", cluster.Shape(1024, 128), True)
     assert chosen == ([0, 1, 512], False)
+
+
+def test_a_machine_that_is_one_of_the_hosts(monkeypatch):
+    monkeypatch.setenv("MASTER_PORT", "1234")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    shape = cluster.parse(arguments(nproc="16", nnodes="4", node_rank="1", master_addr="node-a"))
+    assert shape == cluster.Shape(16, 4, 1) and list(shape.here) == [4, 5, 6, 7]
+    found = shape.environment(6, 1234)
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["LOCAL_RANK"]) == ("node-a", "1234", "2")
+    assert "LOCUS_ONE_MACHINE" not in found and "LOCUS_ONE_MACHINE" in cluster.Shape(16, 4).environment(6, 1234)
+    assert cluster.is_elsewhere(shape) and not cluster.is_elsewhere(cluster.Shape(16, 4))
+
+
+def test_what_launchers_say_of_a_host(monkeypatch):
+    for name in ("LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE"):
+        monkeypatch.delenv(name, raising=False)
+    assert cluster.ranks_here(None) == 0 and cluster.ranks_here(cluster.Shape(16, 4)) == 4
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "4(x2),3")
+    assert cluster.ranks_here(None) == 4
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert cluster.ranks_here(None) == 8
 
 
 @pytest.mark.parametrize(
