@@ -135,6 +135,8 @@ class Gathering:
             return
         own = _own_files(session, end, pid, members.get(pid), dead) if pid else {}
         if pid in members:
+            if dead is not None:
+                dead.sign(here.world, members[pid]["rank"])
             self.codes[members[pid]["rank"]] = end.exit if not end.by.startswith("SIG") else 128 - end.exit
         part = self._part(session, folder, here, own)
         if self._options.folder is not None:
