@@ -3,7 +3,7 @@ PyTorch. tests/python/test_bridge_types.py compares the names with those of the 
 """
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, ModuleType
 from typing import TypeVar, type_check_only
 
@@ -20,22 +20,29 @@ from locus._bridge_ranks import LoneGroup as LoneGroup
 from locus._bridge_ranks import LoneStore as LoneStore
 from locus._bridge_ranks import Meeting as Meeting
 from locus._bridge_ranks import RankCall as RankCall
+from locus._bridge_ranks import add_seen as add_seen
 from locus._bridge_ranks import begin_alone as begin_alone
+from locus._bridge_ranks import bring_flight as bring_flight
+from locus._bridge_ranks import compare_journals as compare_journals
+from locus._bridge_ranks import find_drifts as find_drifts
+from locus._bridge_ranks import have_met as have_met
 from locus._bridge_ranks import journal_text as journal_text
+from locus._bridge_ranks import journal_traffic as journal_traffic
+from locus._bridge_ranks import judge_ranks as judge_ranks
 from locus._bridge_ranks import keep_journal as keep_journal
 from locus._bridge_ranks import note_other_ranks as note_other_ranks
 from locus._bridge_ranks import rank_waits_for as rank_waits_for
 from locus._bridge_ranks import say_rank_ended as say_rank_ended
+from locus._bridge_ranks import take_in_processes as take_in_processes
 from locus._bridge_ranks import taken_as_same as taken_as_same
+from locus._bridge_ranks import tell_seen as tell_seen
 from locus._bridge_reports import News as News
 from locus._bridge_reports import Report as Report
 from locus._bridge_reports import TextOptions as TextOptions
 from locus.program import raw_shapes as raw
-from locus.program.shapes import Location
 
 _Result = TypeVar("_Result")
 _LineText = Callable[[str, int], str]
-_SettingOf = Callable[[Sequence[Location]], str]
 _Reporter = Callable[
     [raw.RawCase | raw.RawRace | raw.RawGraph, FrameType | None, int], tuple[bool, str, Callable[[], None] | None]
 ]
@@ -226,21 +233,6 @@ class ProcessGroupNCCL(Backend):
     def _waited_for(self) -> list[int]: ...
     def _give_up(self, why: str, /) -> None: ...
     def _set_default_timeout(self, timeout: datetime.timedelta, /) -> None: ...
-
-# Ranks: locus/bridge/ranks.cc
-def judge_ranks(
-    folder: str, fates: Mapping[int, tuple[int, str, str]], line_text: _LineText, setting_of: _SettingOf, /
-) -> None: ...
-def take_in_processes(reports: Mapping[str, str | bytes], passes: Mapping[str, str | bytes], /) -> list[str]: ...
-def compare_journals(
-    texts: Mapping[str, str | bytes], fates: Mapping[int, tuple[int, str, str]], line_text: _LineText, /
-) -> list[str]: ...
-def journal_traffic(texts: Mapping[str, str | bytes], line_text: _LineText, /) -> str: ...
-def bring_flight(path: str, data: bytes, ahead: float, /) -> bool: ...
-def have_met(folder: str, /) -> bool: ...
-def find_drifts(folder: str, /) -> list[str]: ...
-def add_seen(facts: str, /) -> None: ...
-def tell_seen(facts: str, /) -> str: ...
 
 @type_check_only
 class Bridge(ModuleType):
