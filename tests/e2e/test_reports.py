@@ -102,7 +102,7 @@ SAYS = {
     ("check", "--json", "", "-c", "1"): "--json needs the name of a file",
     ("check", "--json", "{folder}/x", "--html", "{folder}/./x", "-c", "1"): "--json and --html both name",
     ("report", "{folder}/none.json"): "can't read the report '{folder}/none.json': No such file or directory",
-    ("report", "{folder}"): "Is a directory",
+    ("report", "{folder}"): "{folder} is not a folder of --report-dir: there is no part of a report in it",
     ("report", "{folder}/text"): "{folder}/text is not a report of Locus: parse error",
     ("report", "{folder}/list"): "{folder}/list is not a report of Locus: expected a report, got array",
     ("report", "{folder}/future"): "version: expected 1 to 2, got 7; this report is of another Locus",
