@@ -8,6 +8,7 @@ of names that the program never uses for anything else. Nothing of the program's
 from __future__ import annotations
 
 import ast
+import collections
 import operator
 import os
 import sys
@@ -221,16 +222,18 @@ def _evaluate(node: ast.expr, frame: types.FrameType, file: source.Source, leave
 
 def _is_one_quantity(file: source.Source, name: str) -> bool:
     """Whether a name stands for one thing in the whole file: bound once, and from then on made of itself only."""
-    first = 0
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.arg) and node.arg == name:
-            first += 1
-        elif isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
-            statement = file.parent(node)
-            if isinstance(statement, ast.AugAssign):
-                continue
-            if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
-                return False  # of a loop, or one of several
-            made_of = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
-            first += name not in made_of
+    first = file.once(_parameters)[name]
+    for node in file.find(file.tree, ("store", name)):
+        statement = file.parent(node)
+        if isinstance(statement, ast.AugAssign):
+            continue
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+            return False  # of a loop, or one of several
+        made_of = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
+        first += name not in made_of
     return first == 1
+
+
+def _parameters(file: source.Source) -> collections.Counter[str]:
+    """How many functions of a file have a parameter of that name."""
+    return collections.Counter(node.arg for node in ast.walk(file.tree) if isinstance(node, ast.arg))

@@ -34,13 +34,14 @@ replay_lines: set[tuple[str, int]] = set()
 
 _EACH = 4
 """The first replays of a graph at which to look around; then those with a power of two."""
-_MOST_LOOKS = 64
+_MOST_OBJECTS = 16_000_000
+"""That are looked at in all: some seconds."""
 _MOST_LINES = 4096
 _CALLABLES = os.path.join("torch", "cuda", "graphs.py")
 """Where make_graphed_callables() replays: there each call has a tensor of its own over the same memory."""
 
 _replays: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
-_looks = 0
+_looked_at = 0
 
 
 class Look(NamedTuple):
@@ -54,15 +55,17 @@ class Look(NamedTuple):
 
 def before(bridge: Bridge, graph: object, native: Graph) -> Look | None:
     """A replay begins. None where nobody looks at this one, or nothing was kept."""
-    global _looks
+    global _looked_at
     number = _replays[graph] = _replays.get(graph, 0) + 1
-    if number == 1 or (number > _EACH and number & (number - 1)) or _looks >= _MOST_LOOKS or not bridge.collects():
+    if number == 1 or (number > _EACH and number & (number - 1)) or _looked_at >= _MOST_OBJECTS:
         return None
     try:
-        _looks += 1
-        caller = sys._getframe(2)
+        if not bridge.collects():
+            return None
+        objects, caller = gc.get_objects(), sys._getframe(2)
+        _looked_at += len(objects)
         is_callable = caller.f_code.co_filename.endswith(_CALLABLES)
-        found, tensors = bridge.kept_results(native, gc.get_objects())
+        found, tensors = bridge.kept_results(native, objects)
         if not found and not is_callable:
             return None
         _note_lines(places.user_frames(list(places.walk(caller))))
