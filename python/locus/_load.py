@@ -71,12 +71,15 @@ def load_bridge(import_torch: bool = True) -> Bridge:
 
 
 def library_folders() -> list[str]:
-    """Where code lives that is not the program's: PyTorch, Locus, NumPy and the standard library."""
+    """Where code lives that is not the program's: PyTorch, Locus, NumPy, the standard library, and the module that
+    wraps what PyTorch calls deprecated."""
     import torch
 
     numpy = importlib.util.find_spec("numpy")
     files = [torch.__file__, __file__, os.__file__, *([numpy.origin] if numpy is not None and numpy.origin else [])]
-    return [os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files]
+    folders = [os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files]
+    wrapper = importlib.util.find_spec("typing_extensions")
+    return [*folders, *([wrapper.origin] if wrapper is not None and wrapper.origin else [])]
 
 
 def _bridges(native: pathlib.Path) -> list[tuple[str, str]]:

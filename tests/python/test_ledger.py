@@ -36,6 +36,24 @@ def test_transfers_and_syncs_by_line():
     assert repr(inner) == "<ledger: 1 transfer (400 bytes), 1 sync>"
 
 
+@simulated(devices=1)
+def test_what_wraps_a_deprecated_call_is_no_line_of_the_program():
+    import warnings
+
+    import torch
+    from torch.nn.utils import stateless
+
+    import locus
+
+    layer, x = torch.nn.Linear(4, 4).cuda(), torch.ones(2, 4, device="cuda")
+    assert not stateless.functional_call.__code__.co_filename.startswith(torch.__path__[0])  # else this shows nothing
+    with warnings.catch_warnings(), locus.ledger() as ledger:
+        warnings.simplefilter("ignore")
+        result = stateless.functional_call(layer, dict(layer.named_parameters()), (x,))
+    assert result.shape == (2, 4)
+    assert {row.file for row in ledger.memory() if row.file} == {__file__}
+
+
 @simulated(devices=2, history=False)
 def test_peak_memory_by_line():
     import torch
