@@ -103,6 +103,7 @@ constexpr const char* kFreed =
 struct InOnePiece : torch::autograd::Function<InOnePiece> {
   static variable_list forward(AutogradContext* context, const Piece* piece, at::TensorList tensors) {
     auto kept = c10::make_intrusive<Kept>(*piece);
+    context->set_materialize_grads(false);  // zeros would be plain tensors where the results are of a subclass
     for (const Tensor& t : tensors) kept->inputs.push_back(t.detach().requires_grad_(t.requires_grad()));
     {
       UncountedScope parts;
