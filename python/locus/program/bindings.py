@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
         func: ast.Attribute
 
+    class OwnMove(ast.Assign):
+        """`x = x.to(device)`."""
 
-def is_move(node: ast.AST) -> TypeGuard[Move]:
+        value: Move
+
+
+def is_move(node: ast.AST | None) -> TypeGuard[Move]:
     """`x.to(device)`, `x.cuda()`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
@@ -51,7 +56,7 @@ def method_of(cls: type, name: str) -> types.FunctionType | None:
     return None
 
 
-def field_argument(call: ast.Call, cls: type, field: str) -> ast.AST | None:
+def field_argument(call: ast.Call, cls: object, field: str) -> ast.expr | None:
     """What a call of a dataclass or a named tuple gives for one of its fields."""
     named = next((keyword.value for keyword in call.keywords if keyword.arg == field), None)
     if named is not None or not isinstance(cls, type) or any(isinstance(a, ast.Starred) for a in call.args):
@@ -108,21 +113,22 @@ def _bound(target: ast.AST) -> list[str]:
     return batches.targets(target)
 
 
-def dropped_moves(scope: ast.AST, name: str) -> list[ast.stmt]:
+def dropped_moves(scope: ast.AST, name: str) -> list[ast.Expr]:
     """The statements `x.to(device)` of a function, whose result nobody keeps, for the variable x."""
     return text_index.once(scope, _dropped_moves).get(name, [])
 
 
-def _dropped_moves(scope: ast.AST) -> dict[str, list[ast.stmt]]:
-    found: dict[str, list[ast.stmt]] = {}
+def _dropped_moves(scope: ast.AST) -> dict[str, list[ast.Expr]]:
+    found: dict[str, list[ast.Expr]] = {}
     for statement in batches.statements(scope):
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        if call is not None and is_move(call) and isinstance(call.func.value, ast.Name):
-            found.setdefault(call.func.value.id, []).append(statement)
+        if isinstance(statement, ast.Expr) and is_move(statement.value):
+            moved = statement.value.func.value
+            if isinstance(moved, ast.Name):
+                found.setdefault(moved.id, []).append(statement)
     return found
 
 
-def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> ast.AST | None:
+def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> ast.expr | None:
     """The expression that a call gives for a parameter of the function it ends up in."""
     for keyword in call.keywords:
         if keyword.arg == name:
@@ -180,13 +186,13 @@ def is_empty(node: ast.AST) -> bool:
     )
 
 
-def puts(scope: ast.AST, container: str) -> list[tuple[ast.stmt, object, ast.AST]]:
+def puts(scope: ast.AST, container: str) -> list[tuple[ast.stmt, object, ast.expr]]:
     """(statement, key, value) of what a function puts into a container by its methods; key: that of held[key]."""
     return text_index.once(scope, _puts).get(container, [])
 
 
-def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, object, ast.AST]]]:
-    found: dict[str, list[tuple[ast.stmt, object, ast.AST]]] = {}
+def _puts(scope: ast.AST) -> dict[str, list[tuple[ast.stmt, object, ast.expr]]]:
+    found: dict[str, list[tuple[ast.stmt, object, ast.expr]]] = {}
     for statement in batches.statements(scope):
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
@@ -206,7 +212,7 @@ def holds(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
     return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0)
 
 
-def pairs(statement: ast.stmt | None) -> Iterator[tuple[ast.AST, ast.AST]]:
+def pairs(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr]]:
     """(target, value) of what a statement binds."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
@@ -226,7 +232,7 @@ def pairs(statement: ast.stmt | None) -> Iterator[tuple[ast.AST, ast.AST]]:
                 yield item.optional_vars, item.context_expr
 
 
-def component(target: ast.AST, value: ast.AST, name: str) -> tuple[ast.AST, ast.AST] | None:
+def component(target: ast.expr, value: ast.expr, name: str) -> tuple[ast.expr, ast.expr] | None:
     """The part of a target that is this name, or an element of it (`moved["x"] = …`), with its value."""
     if isinstance(target, ast.Name):
         return (target, value) if target.id == name else None

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import ast
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from locus.program import histories, places, source, values
 
 if TYPE_CHECKING:
+    import torch
+
     from locus.program.raw_shapes import RawOperand
+    from locus.program.text_index import Placed
 
 
 # The operators that an expression may turn into, with its two sides in this order.
@@ -34,13 +37,10 @@ _COMPUTING = {
 class Use:
     """The line where a call happens: its file, its node, and the frame that is on it."""
 
-    def __init__(self, frame: types.FrameType | None, inner: types.FrameType | None):
+    def __init__(self, frame: types.FrameType, inner: types.FrameType | None):
         self.frame, self.inner = frame, inner
-        self.file: source.Source | None = None
-        self.node: ast.AST | None = None
+        self.node: Placed | None = None
         self.statement: ast.stmt | None = None
-        if frame is None:
-            return
         source.vouch(frame.f_code, frame.f_globals)
         self.file = source.load(frame.f_code.co_filename)
         if self.file is None:
@@ -56,10 +56,10 @@ class Use:
                 self.statement = None  # its text is more than the line
 
 
-def operand_nodes(use: Use, operands: list[RawOperand], op: str) -> list[ast.AST | None]:
+def operand_nodes(use: Use, operands: list[RawOperand], op: str) -> list[ast.expr | None]:
     """For each operand (as the bridge gave it) the node of its expression, or None."""
-    found: list[ast.AST | None] = [None] * len(operands)
-    if use.file is None or use.frame is None or (use.node is None and use.statement is None):
+    found: list[ast.expr | None] = [None] * len(operands)
+    if use.file is None or (use.node is None and use.statement is None):
         return found
     candidates = parts(use.node) if use.node is not None else []
     for number, operand in enumerate(operands):
@@ -67,7 +67,7 @@ def operand_nodes(use: Use, operands: list[RawOperand], op: str) -> list[ast.AST
     if use.inner is not None and isinstance(use.node, ast.Call):
         for number, operand in enumerate(operands):
             if found[number] is None:
-                found[number] = _through_callee(use, operand.get("tensor"))
+                found[number] = _through_callee(use.node, use.inner, operand.get("tensor"))
     elif use.node is not None and use.inner is None:
         for number, operand in enumerate(operands):
             if found[number] is None:
@@ -80,15 +80,15 @@ def operand_nodes(use: Use, operands: list[RawOperand], op: str) -> list[ast.AST
     if op == "grad" and found and found[0] is None and isinstance(use.statement, ast.Assign):
         found[0] = use.statement.value  # p.grad = …
     if use.statement is not None and any(node is None for node in found):
-        simple = [n for n in ast.walk(use.statement) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
-        simple = [n for n in simple if isinstance(getattr(n, "ctx", None), ast.Load)]
+        named = [n for n in ast.walk(use.statement) if isinstance(n, (ast.Name, ast.Attribute, ast.Subscript))]
+        simple: list[ast.expr] = [n for n in named if isinstance(n.ctx, ast.Load)]
         for number, operand in enumerate(operands):
             if found[number] is None:
                 found[number] = _same_value(simple, operand.get("tensor"), use.frame, exact=True)
     return found
 
 
-def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast.AST | None, object]:
+def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast.expr | None, torch.Tensor | None]:
     """(expression, tensor) that a nameless intermediate result came from: the only tensor on its device that the
     library function was given; (None, None) where there are several.
     """
@@ -96,16 +96,16 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     passed = {values.storage_key(value): (part, value) for part, value in reversed(nodes) if _is_on(value, device)}
     if len(passed) == 1 and 0 not in passed:
         return next(iter(passed.values()))  # the program's call was given one such tensor
-    given: dict[int, object] = {}
+    given: dict[int, torch.Tensor] = {}
     for frame in frames:
         if frame is use.frame:
             break
         for value in list(frame.f_locals.values()):
             for item in value if type(value) in (list, tuple) else [value]:
-                if values.is_tensor(item) and str(item.device) == device:
+                if _is_on(item, device):
                     given[id(item)] = item
     for _, value in nodes:
-        if values.is_tensor(value) and str(value.device) == device:
+        if _is_on(value, device):
             given[id(value)] = value
     if len(given) != 1:
         return None, None
@@ -113,14 +113,15 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     return next((node for node, value in nodes if value is tensor), None), tensor
 
 
-def root_of(use: Use, steps: list[histories.Step]) -> tuple[ast.AST, object] | None:
+def root_of(use: Use, steps: list[histories.Step]) -> tuple[ast.expr, torch.Tensor] | None:
     """(expression, tensor) of the program's call that a result inside the library came from: the only tensor in its
     arguments that is where the result is and was made by the same line.
     """
     call = use.node
     if not isinstance(call, ast.Call):
         return None
-    made, found = _made_at(steps), {}
+    made = _made_at(steps)
+    found: dict[int, tuple[ast.expr, torch.Tensor]] = {}
     for part in [part for a in [*call.args, *(k.value for k in call.keywords)] for part in ast.walk(a)]:
         if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
             value = values.evaluate(part, use.frame)
@@ -134,16 +135,16 @@ def _made_at(steps: list[histories.Step]) -> tuple[str, int, int] | None:
     return (at["file"], at["line"], at["column"]) if at is not None and at["line"] else None
 
 
-def _is_on(value: object, device: str) -> bool:
+def _is_on(value: object, device: str) -> TypeGuard[torch.Tensor]:
     return values.is_tensor(value) and str(value.device) == device
 
 
-def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tuple[ast.AST, object]]:
+def leaves(node: ast.expr | None, frame: types.FrameType, device: str) -> list[tuple[ast.expr, torch.Tensor]]:
     """The tensors on `device` that stand in an expression of plain arithmetic, where there are several: `a` and `b` of
     2 * a * (1 - b[t]). Each of them is elsewhere than it should be; numbers and 0-dim tensors may be anywhere.
     """
-    found: dict[int, tuple[ast.AST, object]] = {}
-    stack: list[ast.AST] = [node] if isinstance(node, ast.BinOp) else []
+    found: dict[int, tuple[ast.expr, torch.Tensor]] = {}
+    stack: list[ast.expr] = [node] if isinstance(node, ast.BinOp) else []
     while stack:  # as in stem(): a function that calls itself would keep the frame
         part = stack.pop()
         if isinstance(part, (ast.BinOp, ast.UnaryOp)):
@@ -159,9 +160,11 @@ def leaves(node: ast.AST | None, frame: types.FrameType, device: str) -> list[tu
 
 def meets(use: Use, device: str) -> bool:
     """Whether a result goes into plain arithmetic with a tensor on `device`: `x - table[index]`."""
-    whole = use.node
-    while use.file is not None and isinstance(use.file.parent(whole), (ast.BinOp, ast.UnaryOp)):
-        whole = use.file.parent(whole)
+    whole: ast.AST | None = use.node
+    for around in use.file.ancestors(whole) if use.file is not None and whole is not None else ():
+        if not isinstance(around, (ast.BinOp, ast.UnaryOp)):
+            break
+        whole = around
     stack, others = [whole], []
     while stack:
         part = stack.pop()
@@ -172,9 +175,9 @@ def meets(use: Use, device: str) -> bool:
     return any(_is_on(value, device) and value.dim() > 0 for value in others)
 
 
-def stem(node: ast.AST, frame: types.FrameType, device: str) -> object:
+def stem(node: ast.expr, frame: types.FrameType, device: str) -> torch.Tensor | None:
     """The one tensor on `device` that an expression is computed from, or None: `self.queue` of self.queue.clone()."""
-    found: dict[int, object] = {}
+    found: dict[int, torch.Tensor] = {}
     stack = [node]
     while stack:  # no function that calls itself: such a ring would keep the frame until the next collection
         part = stack.pop()
@@ -195,16 +198,16 @@ def stem(node: ast.AST, frame: types.FrameType, device: str) -> object:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def argument_node(use: Use, tensor: object) -> ast.AST | None:
+def argument_node(use: Use, tensor: object) -> ast.expr | None:
     """The argument of the call at `use` that is this tensor."""
     if use.file is None or not isinstance(use.node, ast.Call):
         return None
     given = [part for a in [*use.node.args, *(k.value for k in use.node.keywords)] for part in _elements(a)]
     found = _same_value(given, tensor, use.frame, exact=True)
-    return _through_callee(use, tensor) if found is None and use.inner is not None else found
+    return _through_callee(use.node, use.inner, tensor) if found is None and use.inner is not None else found
 
 
-def parts(node: ast.AST) -> list[ast.AST]:
+def parts(node: ast.AST) -> list[ast.expr]:
     """The expressions that an operation is applied to."""
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
@@ -224,7 +227,7 @@ def parts(node: ast.AST) -> list[ast.AST]:
     return []
 
 
-def _elements(node: ast.AST) -> list[ast.AST]:
+def _elements(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, (ast.Tuple, ast.List)):
         return [part for element in node.elts for part in _elements(element)]
     if isinstance(node, ast.Dict):
@@ -232,10 +235,10 @@ def _elements(node: ast.AST) -> list[ast.AST]:
     return [node.value] if isinstance(node, ast.Starred) else [node]
 
 
-def _same_value(nodes: list[ast.AST], tensor: object, frame: types.FrameType, exact: bool = False) -> ast.AST | None:
+def _same_value(nodes: list[ast.expr], tensor: object, frame: types.FrameType, exact: bool = False) -> ast.expr | None:
     if tensor is None:
         return None
-    best: tuple[int, ast.AST] | None = None
+    best: tuple[int, ast.expr] | None = None
     for node in nodes:
         value = values.evaluate(node, frame)
         likeness = None if value is values.MISSING else values.likeness(value, tensor)
@@ -250,7 +253,7 @@ def _could_be(node: ast.AST, tensor: object, frame: types.FrameType) -> bool:
     return value is values.MISSING or not values.is_tensor(value) or values.likeness(value, tensor) is not None
 
 
-def by_place(node: ast.AST, operand: RawOperand, op: str) -> ast.AST | None:
+def by_place(node: ast.AST, operand: RawOperand, op: str) -> ast.expr | None:
     """The expression that stands where the operator's schema has the argument."""
     place, element = operand.get("position", -1), operand.get("index", -1)
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
@@ -270,11 +273,11 @@ def by_place(node: ast.AST, operand: RawOperand, op: str) -> ast.AST | None:
     return None
 
 
-def _argument(call: ast.Call, operand: RawOperand, op: str, place: int, element: int) -> ast.AST | None:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+def _argument(call: ast.Call, operand: RawOperand, op: str, place: int, element: int) -> ast.expr | None:
+    name = histories.called_name(call)
     if name.strip("_") != op.strip("_") or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    node: ast.AST | None = None
+    node: ast.expr | None = None
     for keyword in call.keywords:
         if keyword.arg is None:
             return None
@@ -291,23 +294,23 @@ def _argument(call: ast.Call, operand: RawOperand, op: str, place: int, element:
     return node if element < 0 else None
 
 
-def _through_callee(use: Use, tensor: object) -> ast.AST | None:
+def _through_callee(call: ast.Call, inner: types.FrameType, tensor: object) -> ast.expr | None:
     """The argument of the user's call that arrived in the called function as this very tensor."""
-    call, code = use.node, use.inner.f_code
+    code = inner.f_code
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    received = use.inner.f_locals
+    received = inner.f_locals
     names = list(code.co_varnames[: code.co_argcount])
     bound = 1 if names and names[0] in ("self", "cls") else 0
-    best: tuple[int, ast.AST] | None = None
+    best: tuple[int, ast.expr] | None = None
 
-    def offer(value: object, node: ast.AST | None) -> None:
+    def offer(value: object, node: ast.expr | None) -> None:
         nonlocal best
         if node is None:
             return
-        inner = _elements(node)
-        if isinstance(value, (list, tuple)) and isinstance(node, (ast.List, ast.Tuple)) and len(inner) == len(value):
-            for part, element in zip(inner, value):
+        elements = _elements(node)
+        if isinstance(value, (list, tuple)) and isinstance(node, (ast.List, ast.Tuple)) and len(elements) == len(value):
+            for part, element in zip(elements, value):
                 offer(element, part)
             return
         likeness = values.likeness(value, tensor)
@@ -329,5 +332,5 @@ def _through_callee(use: Use, tensor: object) -> ast.AST | None:
         extra = received.get(code.co_varnames[rest], {})
         for name, value in (extra if isinstance(extra, dict) else {}).items():
             offer(value, keywords.get(name))
-    tensor = received = None  # as in stem(): `offer` knows itself
+    tensor = None  # as in stem(): `offer` knows itself
     return best[1] if best else None

@@ -17,6 +17,9 @@ from locus.program.flow import Definition, Flow
 END = 1 << 30
 """The line of a place behind all lines of a function."""
 
+Part = int | str | None
+"""Which element of a value flows on: its place in a tuple, its key in a dict or its field; None: the whole."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -38,7 +41,7 @@ class Link(NamedTuple):
 
     context: Context
     statement: ast.stmt
-    node: ast.AST
+    node: ast.expr
     how: str
     """"assign", "loop", "argument", "return", "attribute", "put" (into a container) or "made"."""
     target: ast.AST | None = None
@@ -51,7 +54,7 @@ class Link(NamedTuple):
     """The variable that is bound, where it is one of several."""
 
 
-def pick(value: ast.AST, part: int | str | None) -> tuple[ast.AST, int | str | None]:
+def pick(value: ast.expr, part: Part) -> tuple[ast.expr, Part]:
     """The element of a tuple or a dict that is written out, and nothing more to pick; else the value as it is."""
     if isinstance(value, (ast.Tuple, ast.List)) and isinstance(part, int) and part < len(value.elts):
         if not any(isinstance(element, ast.Starred) for element in value.elts[: part + 1]):
@@ -63,7 +66,7 @@ def pick(value: ast.AST, part: int | str | None) -> tuple[ast.AST, int | str | N
     return value, part
 
 
-def other_bindings(link: Link) -> Iterator[tuple[ast.stmt, ast.AST]]:
+def other_bindings(link: Link) -> Iterator[tuple[ast.stmt, ast.expr]]:
     """The other statements of the function that bind the same name, with their values."""
     text = ast.unparse(link.target) if link.target is not None else ""
     for statement in bindings.binders(link.context.scope, text):
@@ -82,7 +85,7 @@ class Bound(NamedTuple):
     """A statement that may have given a name its value, as far as the flow of the program tells."""
 
     statement: ast.stmt
-    value: ast.AST
+    value: ast.expr
     target: ast.AST
     how: Literal["assign", "loop"]
 

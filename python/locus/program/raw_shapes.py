@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from locus.program.shapes import Location
     from locus.vocabulary import CaseKind, Reason
 
+    OnDevice = torch.Tensor | torch.Generator
+
 
 class Origin(TypedDict):
     """One link of a tensor's chain of origins."""
@@ -28,7 +30,7 @@ class _RawOperandMore(TypedDict, total=False):
     device: str
     """Of a tensor that is gone."""
     generator_device: str
-    node: ast.AST | None
+    node: ast.expr | None
     """The expression that made it, where the tensor itself is gone."""
 
 
@@ -38,7 +40,7 @@ class RawOperand(_RawOperandMore):
     argument: str
     position: int
     index: int
-    tensor: torch.Tensor | None
+    tensor: OnDevice | None
     odd: bool
     rule: str
     written: bool

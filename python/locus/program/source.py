@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from locus.program import edited_texts, text_index
-from locus.program.text_index import Index
+from locus.program.text_index import Index, Placed, Span, span
 
 if TYPE_CHECKING:
     from locus.program.shapes import Edit
@@ -52,17 +52,18 @@ class Source:
         self._bytes = [line.encode("utf-8") for line in self.lines]
         self._index = Index(self.tree)
         self._parents = self._index.parents
-        self._once: dict[Callable[..., object], object] = {}
 
     def once(self, make: Callable[[Source], T]) -> T:
         """What `make` says of the file, asked once."""
-        if make not in self._once:
-            self._once[make] = make(self)
-        return self._once[make]
+        return text_index.once(self, make)
 
     def find(self, scope: ast.AST, *keys: text_index.Key) -> list[ast.AST]:
         """The nodes inside `scope` that have one of these keys (see text_index.py), in the order of ast.walk()."""
         return self._index.find(scope, *keys)
+
+    def calls(self, scope: ast.AST, *names: str) -> list[ast.Call]:
+        """The calls inside `scope` of what has one of these names, in the order of ast.walk()."""
+        return [node for node in self.find(scope, *(("call", name) for name in names)) if isinstance(node, ast.Call)]
 
     def line(self, number: int) -> str:
         """The text of a line, from 1; "" where there is none."""
@@ -80,11 +81,14 @@ class Source:
 
     def segment(self, node: ast.AST) -> str:
         """The node's source, as it is written."""
-        first, last = node.lineno - 1, node.end_lineno - 1
+        return self._cut(span(node))
+
+    def _cut(self, piece: Span) -> str:
+        first, last = piece.line - 1, piece.end_line - 1
         if first == last:
-            return self._bytes[first][node.col_offset : node.end_col_offset].decode("utf-8")
-        parts = [self._bytes[first][node.col_offset :], *self._bytes[first + 1 : last]]
-        parts.append(self._bytes[last][: node.end_col_offset])
+            return self._bytes[first][piece.column : piece.end_column].decode("utf-8")
+        parts = [self._bytes[first][piece.column :], *self._bytes[first + 1 : last]]
+        parts.append(self._bytes[last][: piece.end_column])
         return b"\n".join(parts).decode("utf-8")
 
     def flat(self, node: ast.AST) -> str:
@@ -92,7 +96,7 @@ class Source:
         text = self.segment(node)
         return ast.unparse(node) if "\n" in text else text
 
-    def at(self, line: int, end_line: int, column: int, end_column: int) -> ast.AST | None:
+    def at(self, line: int, end_line: int, column: int, end_column: int) -> Placed | None:
         """The node of an instruction with these positions: the operation itself, not the statement around it."""
         if column < 0:
             return None
@@ -106,13 +110,17 @@ class Source:
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The statement that `node` belongs to."""
-        while node is not None and not isinstance(node, ast.stmt):
-            node = self._parents.get(node)
-        return node
+        if isinstance(node, ast.stmt):
+            return node
+        return next((around for around in self.ancestors(node) if isinstance(around, ast.stmt)), None)
 
     def statements_at(self, line: int) -> list[ast.stmt]:
         """The statements whose text covers a line, outermost first."""
         return self._index.statements_at(line)
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The block that a statement stands in."""
+        return self._index.block(statement)
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The function, class or module whose names `node` sees first."""
@@ -130,14 +138,13 @@ class Source:
 
     def text_between(self, one: ast.AST, other: ast.AST) -> str:
         """The text between the end of one node and the start of another."""
-        gap = ast.Constant(lineno=one.end_lineno, col_offset=one.end_col_offset)
-        gap.end_lineno, gap.end_col_offset = other.lineno, other.col_offset
-        return self.segment(gap)
+        return self._cut(Span(*span(one)[2:], *span(other)[:2]))
 
     def is_parenthesized(self, node: ast.AST) -> bool:
         """Whether an expression stands in parentheses of its own, on its lines."""
-        before = self._bytes[node.lineno - 1][: node.col_offset].rstrip()
-        after = self._bytes[node.end_lineno - 1][node.end_col_offset :].lstrip()
+        line, column, end_line, end_column = span(node)
+        before = self._bytes[line - 1][:column].rstrip()
+        after = self._bytes[end_line - 1][end_column:].lstrip()
         if not before.endswith(b"(") or not after.startswith(b")"):
             return False
         parent = self._parents.get(node)
@@ -150,9 +157,9 @@ class Source:
         change = Change.after(node, text)
         if not self.is_parenthesized(node):
             return change
-        rest = self._bytes[node.end_lineno - 1][node.end_col_offset :]
-        column = node.end_col_offset + rest.index(b")") + 1
-        return Change(node.end_lineno, column, node.end_lineno, column, text)
+        rest = self._bytes[change.line - 1][change.column :]
+        column = change.column + rest.index(b")") + 1
+        return Change(change.line, column, change.line, column, text)
 
     def edit(self, changes: list[Change], note: str = "") -> Edit | None:
         """An EDIT that makes these changes and no other; None where the file can't be edited so."""
@@ -163,8 +170,7 @@ class Source:
         for change in sorted(changes, key=lambda c: (c.line, c.column), reverse=True):
             head = lines[change.line - first][: change.column]
             tail = lines[change.end_line - first][change.end_column :]
-            new = (head + change.text.encode("utf-8") + tail).split(b"\n")
-            lines[change.line - first : change.end_line - first + 1] = new
+            lines[change.line - first : change.end_line - first + 1] = (head + change.text.encode() + tail).split(b"\n")
         old = "\n".join(self.lines[first - 1 : last])
         new = b"\n".join(lines).decode("utf-8")
         return self._checked({"file": self.file, "line": first, "old": old, "new": new, "note": note})
@@ -214,15 +220,15 @@ class Change(NamedTuple):
 
     @classmethod
     def replace(cls, node: ast.AST, text: str) -> Change:
-        return cls(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text)
+        return cls(*span(node), text)
 
     @classmethod
     def before(cls, node: ast.AST, text: str) -> Change:
-        return cls(node.lineno, node.col_offset, node.lineno, node.col_offset, text)
+        return cls(*span(node)[:2] * 2, text)
 
     @classmethod
     def after(cls, node: ast.AST, text: str) -> Change:
-        return cls(node.end_lineno, node.end_col_offset, node.end_lineno, node.end_col_offset, text)
+        return cls(*span(node)[2:] * 2, text)
 
 
 _moment = threading.local()
@@ -353,7 +359,7 @@ def at_one_moment() -> Iterator[None]:
 
 
 def _stamp(file: str) -> tuple[float, int] | None:
-    stamps = getattr(_moment, "stamps", None)
+    stamps: dict[str, tuple[float, int] | None] | None = getattr(_moment, "stamps", None)
     if stamps is None:
         return _read_stamp(file)
     if file not in stamps:

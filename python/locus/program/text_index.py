@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import bisect
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Named = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -18,26 +18,52 @@ _SHARED = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)  
 Key = tuple[str, str]
 """A kind of thing, and its name: ("call", "zeros"), ("store", "x")."""
 
+Placed = ast.expr | ast.stmt | ast.excepthandler | ast.keyword | ast.arg | ast.alias | ast.pattern
+"""The nodes that know where their text is."""
+
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-def once(node: ast.AST, make: Callable[[ast.AST], T]) -> T:
-    """What `make` says of a node, asked once: the answer is kept with the node."""
-    kept = node.__dict__.setdefault("_locus_once", {})
+class Span(NamedTuple):
+    """Where a text is: lines from 1, columns in bytes of UTF-8."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+def span(node: ast.AST) -> Span:
+    """Where a node's text is. TypeError for a node that has none of its own: a module, an operator."""
+    if not isinstance(node, Placed):
+        raise TypeError(f"{type(node).__name__} has no place of its own")
+    return Span(node.lineno, node.col_offset, last_line(node), node.end_col_offset or node.col_offset)
+
+
+def last_line(node: Placed) -> int:
+    """The line that a node's text ends at."""
+    return node.end_lineno or node.lineno
+
+
+def once(about: S, make: Callable[[S], T]) -> T:
+    """What `make` says of a node or a file, asked once: the answer is kept with it."""
+    kept = about.__dict__.setdefault("_locus_once", {})
     if make not in kept:
-        kept[make] = make(node)
-    return kept[make]
+        kept[make] = make(about)
+    known: T = kept[make]
+    return known
 
 
 class Index:
     """The nodes of a tree by what they do, and which of them lie inside which."""
 
-    def __init__(self, tree: ast.AST):
+    def __init__(self, tree: ast.Module):
         self.parents: dict[ast.AST, ast.AST] = {}
         self._rank: dict[ast.AST, int] = {}
         self._start: dict[ast.AST, int] = {}
         self._end: dict[ast.AST, int] = {}
-        self._by_end: dict[tuple[int, int], list[ast.AST]] = {}
+        self._by_end: dict[tuple[int, int], list[Placed]] = {}
         self._functions: dict[tuple[str, int], ast.AST] = {}
         self._found: dict[Key, list[ast.AST]] = {}
         self._covering: list[list[ast.stmt]] | None = None
@@ -46,9 +72,8 @@ class Index:
             self._rank[node] = rank
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
-            end = getattr(node, "end_lineno", None)
-            if end is not None:
-                self._by_end.setdefault((end, node.end_col_offset), []).append(node)
+            if isinstance(node, Placed):
+                self._by_end.setdefault(span(node)[2:], []).append(node)
             if isinstance(node, _Named):
                 self._functions.setdefault((node.name, first_line(node)), node)
             elif isinstance(node, ast.Lambda):
@@ -75,7 +100,7 @@ class Index:
         """The nodes with one of these keys inside `scope` (itself included), as ast.walk(scope) would give them."""
         found: list[ast.AST] = []
         start, end = self._start.get(scope), self._end.get(scope)
-        if start is None:
+        if start is None or end is None:
             return [node for node in ast.walk(scope) if not set(keys).isdisjoint(_keys(node))]  # not of this tree
         for key in keys:
             every = self._found.get(key, [])
@@ -84,11 +109,7 @@ class Index:
             found += every[first:last]
         return sorted(set(found) if len(keys) > 1 else found, key=self._rank.__getitem__)
 
-    def has(self, scope: ast.AST, *keys: Key) -> bool:
-        """Whether there is any such node inside `scope`."""
-        return bool(self.find(scope, *keys))
-
-    def ending_at(self, line: int, column: int) -> list[ast.AST]:
+    def ending_at(self, line: int, column: int) -> list[Placed]:
         """The nodes whose text ends there, as ast.walk() gives them."""
         return self._by_end.get((line, column), [])
 
@@ -109,12 +130,17 @@ class Index:
             self._covering = []
             for node in self._start:  # in the order of the text
                 if isinstance(node, ast.stmt):
-                    last = node.end_lineno or node.lineno
+                    last = last_line(node)
                     self._covering += [[] for _ in range(last + 1 - len(self._covering))]
                     for each in range(first_line(node), last + 1):
                         self._covering[each].append(node)
         found = self._covering[line] if 0 < line < len(self._covering) else []
-        return sorted(found, key=lambda s: (s.lineno, s.col_offset, -(s.end_lineno or 0)))
+        return sorted(found, key=lambda s: (s.lineno, s.col_offset, -last_line(s)))
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The block that a statement stands in."""
+        parent = self.parents.get(statement, self._tree)
+        return next((block for block in blocks(parent) if statement in block), [])
 
     def statements_around(
         self, first: int, last: int, longest: int, begins_line: Callable[[ast.stmt], bool]
@@ -125,40 +151,37 @@ class Index:
         while True:
             near = _touching(block, first, last)
             start = min(first, first_line(near[0])) if near else first
-            end = max(last, _last_line(near[-1])) if near else last
+            end = max(last, last_line(near[-1])) if near else last
             if len(near) != 1 or end - start < longest:
                 return start, end, indented
-            inner = [b for b in _blocks(near[0]) if first_line(b[0]) <= first and last <= _last_line(b[-1])]
+            inner = [b for b in blocks(near[0]) if first_line(b[0]) <= first and last <= last_line(b[-1])]
             if not inner or not begins_line(inner[0][0]):
                 return start, end, indented
             block, indented = inner[0], True
 
 
-def first_line(node: ast.AST) -> int:
+def first_line(statement: ast.stmt) -> int:
     """The line that a statement begins at, with its decorators."""
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-
-
-def _last_line(node: ast.AST) -> int:
-    return node.end_lineno or node.lineno
+    decorators = statement.decorator_list if isinstance(statement, _Definition) else []
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _touching(block: list[ast.stmt], first: int, last: int) -> list[ast.stmt]:
     """The statements of a block that share a line with these, and with each other."""
-    low = bisect.bisect_left(block, first, key=_last_line)
+    low = bisect.bisect_left(block, first, key=last_line)
     high = bisect.bisect_right(block, last, key=first_line)
     if low > 0 and (low >= high or first_line(block[low]) > first):
         low -= 1  # between two statements: a line there may still belong to the one before
-    while low > 0 and _last_line(block[low - 1]) >= first_line(block[low]):
+    while low > 0 and last_line(block[low - 1]) >= first_line(block[low]):
         low -= 1
-    while high < len(block) and first_line(block[high]) <= _last_line(block[high - 1]):
+    while high < len(block) and first_line(block[high]) <= last_line(block[high - 1]):
         high += 1
     return block[low:high]
 
 
-def _blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The blocks of statements directly inside one."""
-    for _, value in ast.iter_fields(statement):
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The blocks of statements directly inside a node."""
+    for _, value in ast.iter_fields(node):
         if isinstance(value, list) and value:
             if isinstance(value[0], ast.stmt):
                 yield value

@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 
 from locus.program import batches, bindings, contexts, expressions, histories, links, makers, places, source, values
-from locus.program.links import Context, Link
+from locus.program.links import Context, Link, Part
 
 _MAX_LINKS = 40
 _MAX_DEPTH = 24
@@ -28,7 +28,7 @@ _VIEWS_OF_DICTS = {"items", "values", "get", "pop", "copy"}
 
 
 def follow(
-    users: list[types.FrameType], device: str, node: ast.AST, frame: types.FrameType,
+    users: list[types.FrameType], device: str, node: ast.expr, frame: types.FrameType,
     lines: Collection[tuple[str, int]] = (),
 ) -> Trail:  # fmt: skip
     """The way of an expression in a live frame."""
@@ -45,27 +45,27 @@ class Trail:
         self.lines = lines
         """The lines of the value's history: of several bindings that reach a place, one of these is what happened."""
         self.links: list[Link] = []
-        self.held: list[tuple[object, ast.AST, int]] = []
+        self.held: list[tuple[torch.Tensor, ast.expr, int]] = []
         """Tensors on the operand's device that objects hold and the value was computed from; how many links before."""
-        self.leaders: list[tuple[object, ast.AST, Context]] = []
+        self.leaders: list[tuple[torch.Tensor, ast.expr, Context]] = []
         """Tensors whose `.device` said where the value goes."""
         self.owners: list[tuple[object, str]] = []
         """Objects and the attributes of theirs that the value was taken from."""
         self._seen: set[tuple[int, int]] = set()
         self._keys: dict[ast.AST, str | None] = {}
 
-    def follow(self, node: ast.AST, frame: types.FrameType) -> None:
+    def follow(self, node: ast.expr, frame: types.FrameType) -> None:
         """Collects the links behind an expression in a live frame."""
         context = contexts.of_frame(self.users, frame)
         if context is None:
             return
         if context.file.parent(node) is None:  # a name that was found, not an expression of the file: it is read here
             for part in ast.walk(node):
-                if hasattr(part, "lineno"):
+                if isinstance(part, ast.expr):
                     part.lineno = part.end_lineno = context.line
         self._resolve(node, context, 0)
 
-    def follow_in(self, node: ast.AST, context: Context) -> None:
+    def follow_in(self, node: ast.expr, context: Context) -> None:
         """Collects the links behind an expression that another trail came to."""
         self._resolve(node, context, 0)
 
@@ -80,7 +80,7 @@ class Trail:
 
     # -- expressions
 
-    def _resolve(self, node: ast.AST | None, context: Context, depth: int, part: int | str | None = None) -> None:
+    def _resolve(self, node: ast.expr | None, context: Context, depth: int, part: Part = None) -> None:
         """`part`: which element of the value flows on, where it is a tuple that is unpacked; or which field, where it
         is an object that was made by a call of its class."""
         key = (id(node), id(context.scope))
@@ -100,8 +100,8 @@ class Trail:
             self._resolve_call(node, context, depth + 1, part)
         elif isinstance(node, (ast.BinOp, ast.Compare)):
             parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.left, *node.comparators]
-            for part in self._likely(parts, context):
-                self._resolve(part, context, depth + 1)
+            for side in self._likely(parts, context):
+                self._resolve(side, context, depth + 1)
         elif isinstance(node, ast.IfExp):
             for branch in self._taken(node, context):
                 self._resolve(branch, context, depth + 1)
@@ -119,7 +119,7 @@ class Trail:
             for element in self._likely(node.values, context):
                 self._resolve(element, context, depth + 1)
 
-    def _taken(self, node: ast.IfExp, context: Context) -> list[ast.AST]:
+    def _taken(self, node: ast.IfExp, context: Context) -> list[ast.expr]:
         """The branch that `a if x is None else b` has taken, where x is known; else both."""
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
@@ -129,24 +129,25 @@ class Trail:
                 return [node.body if (value is None) == isinstance(test.ops[0], ast.Is) else node.orelse]
         return [node.body, node.orelse]
 
-    def _element(self, node: ast.Subscript, context: Context) -> int | str | None:
+    def _element(self, node: ast.Subscript, context: Context) -> Part:
         """Which element a subscript takes out of a tuple or a dict, where it says so; not of a tensor."""
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        is_plain = (type(key) is int and key >= 0) or isinstance(key, str)
-        return key if is_plain and not values.is_tensor(self.value(node.value, context)) else None
+        if isinstance(key, (int, str)) and not values.is_tensor(self.value(node.value, context)):
+            return key if isinstance(key, str) or (type(key) is int and key >= 0) else None
+        return None
 
-    def _likely(self, parts: list[ast.AST], context: Context) -> list[ast.AST]:
+    def _likely(self, parts: list[ast.expr], context: Context) -> list[ast.expr]:
         """The parts that could be tensors on the device: those that are, or else those of which nothing is known."""
         known = [(part, self.value(part, context)) for part in parts]
         here = [part for part, value in known if values.is_tensor(value) and str(value.device) == self.device]
         unknown = [part for part, value in known if value is values.MISSING or isinstance(value, (list, tuple, dict))]
         return (here or [part for part in unknown if not isinstance(part, ast.Constant)])[:3]
 
-    def value(self, node: ast.AST, context: Context) -> object:
+    def value(self, node: ast.expr, context: Context) -> object:
         """What a simple expression is, where a frame or `self` says it."""
         return contexts.value(self.users, node, context)
 
-    def _resolve_name(self, node: ast.Name, context: Context, depth: int, field: int | str | None = None) -> None:
+    def _resolve_name(self, node: ast.Name, context: Context, depth: int, field: Part = None) -> None:
         for inner in context.file.ancestors(node):
             if inner is context.scope or isinstance(inner, source.Function):
                 break
@@ -177,21 +178,18 @@ class Trail:
         ]  # fmt: skip
         return known or [each for each in bound if not self._is_elsewhere(each.value, context)] or bound
 
-    def _is_elsewhere(self, value: ast.AST, context: Context) -> bool:
+    def _is_elsewhere(self, value: ast.expr, context: Context) -> bool:
         """Whether an expression says another device than the operand's: `torch.zeros(3, device=device)`."""
         given = [k.value for k in value.keywords if k.arg == "device"] if isinstance(value, ast.Call) else []
         said = self.value(given[0], context) if given else values.MISSING
-        is_device = isinstance(said, (torch.device, str))
-        return is_device and torch.device(said).type != torch.device(self.device).type
+        return isinstance(said, (torch.device, str)) and torch.device(said).type != torch.device(self.device).type
 
-    def _follow_binding(
-        self, node: ast.Name, bound: links.Bound, context: Context, depth: int, field: int | str | None
-    ) -> None:
+    def _follow_binding(self, node: ast.Name, bound: links.Bound, context: Context, depth: int, field: Part) -> None:
         statement, value, target, how = bound
         earlier = replace(context, line=statement.lineno)
         method = self._own_method(node, value, context)
         moved = how != "loop" and method is None and bindings.is_move(value)
-        part = bindings.place_in(target, node.id)
+        part: Part = bindings.place_in(target, node.id)
         part = field if part is None and (how == "assign" or isinstance(field, str)) else part
         if how == "assign":
             value, part = links.pick(value, part)
@@ -200,11 +198,11 @@ class Trail:
             self._resolve_puts(context.file, context.scope, node.id, context, depth, part)
         if isinstance(statement, ast.AugAssign):
             self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
-        elif method is None or not self._enter(method[0], value, earlier, method[1], depth, part):
+        elif method is None or not self._enter(method[0], method[1], earlier, method[2], depth, part):
             self._resolve(value, earlier, depth, part)
 
     def _resolve_puts(
-        self, file: source.Source, scope: ast.AST, text: str, context: Context, depth: int, part: int | str | None
+        self, file: source.Source, scope: ast.AST, text: str, context: Context, depth: int, part: Part
     ) -> None:
         """What a function puts into a list, a dict of lists or a queue."""
         for statement, key, value in bindings.puts(scope, text):
@@ -215,16 +213,20 @@ class Trail:
             self._add(Link(at, statement, value, "put"))
             self._resolve(value, at, depth, inner)
 
-    def _own_method(self, node: ast.Name, value: ast.AST, context: Context) -> tuple[types.FunctionType, object] | None:
-        """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds."""
+    def _own_method(
+        self, node: ast.Name, value: ast.expr, context: Context
+    ) -> tuple[types.FunctionType, ast.Call, object] | None:
+        """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds, its
+        call and its object."""
         if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)):
             return None
         held = self.value(node, context)
         if held is values.MISSING or values.is_tensor(held) or values.is_module(held):
             return None
         method = bindings.method_of(type(held), value.func.attr)
-        is_own = method is not None and places.is_user_file(method.__code__.co_filename)
-        return (method, held) if is_own else None
+        if method is None or not places.is_user_file(method.__code__.co_filename):
+            return None
+        return method, value, held
 
     def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
         if context.call is not None and context.caller is not None:
@@ -249,9 +251,7 @@ class Trail:
         part = bindings.place_in_star(use.node, context.file, context.scope, name)
         self._resolve(argument, outside, depth, part)
 
-    def _resolve_attribute(
-        self, node: ast.Attribute, context: Context, depth: int, part: int | str | None = None
-    ) -> None:
+    def _resolve_attribute(self, node: ast.Attribute, context: Context, depth: int, part: Part = None) -> None:
         owner = self.value(node.value, context)
         if values.is_tensor(owner) or (owner is values.MISSING and node.attr in _TENSOR_ATTRIBUTES):
             self._resolve(node.value, context, depth)
@@ -285,7 +285,7 @@ class Trail:
                 self.links[bound] = self.links[bound]._replace(lost=True)
 
     def _resolve_stores(
-        self, file: source.Source, method: ast.AST, attribute: str, owner: object, depth: int, part: int | str | None
+        self, file: source.Source, method: ast.AST, attribute: str, owner: object, depth: int, part: Part
     ) -> None:
         me = bindings.self_name(method)
         self._resolve_puts(file, method, f"{me}.{attribute}", Context(file, method, None, 1, me=owner), depth, part)
@@ -301,7 +301,7 @@ class Trail:
 
     # -- calls
 
-    def _resolve_call(self, node: ast.Call, context: Context, depth: int, part: int | str | None = None) -> None:
+    def _resolve_call(self, node: ast.Call, context: Context, depth: int, part: Part = None) -> None:
         name = histories.called_name(node)
         self._note_leader(node, context)
         called = self.value(node.func, context)
@@ -354,18 +354,18 @@ class Trail:
 
     def _enter(
         self, function: object, call: ast.Call | None, context: Context, me: object, depth: int,
-        part: int | str | None = None,
+        part: Part = None,
     ) -> bool:  # fmt: skip
         """Goes on at what a function of the program returns."""
         if isinstance(function, types.MethodType):
-            function, me = function.__func__, function.__self__
+            me, function = function.__self__, function.__func__
         function = getattr(function, "__wrapped__", function)  # lru_cache, functools.wraps
         if not isinstance(function, types.FunctionType) or not places.is_user_file(function.__code__.co_filename):
             return False
         code = function.__code__
         file = source.load(code.co_filename)
         scope = file.function_at(code.co_firstlineno, code.co_name) if file else None
-        if scope is None or any(scope is each for each in links.scopes(context)):
+        if file is None or scope is None or any(scope is each for each in links.scopes(context)):
             return False
         inside = Context(file, scope, None, links.END, call, context, me)
         if isinstance(scope, ast.Lambda):

@@ -11,12 +11,14 @@ import collections
 import contextlib
 import sys
 import types
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import torch
 
 MISSING = object()
 """What could not be read."""
+
+T = TypeVar("T")
 
 _PLAIN_GETTERS = (dict.__getitem__, collections.OrderedDict.__getitem__)
 
@@ -37,7 +39,7 @@ def is_module(value: object) -> TypeGuard[torch.nn.Module]:
     return issubclass(type(value), torch.nn.Module)
 
 
-def unwrapped(value: object) -> object:
+def unwrapped(value: T) -> T:
     """The tensor of the program's that a transformation of torch.func (vmap, grad) has wrapped."""
     functorch = getattr(torch._C, "_functorch", None)
     for _ in range(8):
