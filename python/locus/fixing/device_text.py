@@ -260,8 +260,8 @@ def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[t
         if caller is None:
             continue
         around = caller.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
-        for call in caller.find(around, ("call", scope.name)) if around is not None else ():
-            if isinstance(call, ast.Call) and function_of(caller, call) is around:
+        for call in caller.calls(around, scope.name) if around is not None else ():
+            if function_of(caller, call) is around:
                 calls.append((call, frame))
     for name in bindings.parameters(scope):
         given = [(bindings.argument_of(call, file, scope, name), frame) for call, frame in calls]

@@ -10,11 +10,9 @@ import ast
 import contextlib
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import torch
 
 from locus.fixing import caches, device_text, rewriting
 from locus.fixing.maker_edits import factory_device, generator_device, map_location
@@ -30,10 +28,14 @@ from locus.fixing.rewriting import (
 from locus.program import batches, expressions, histories, names, places, source, values
 from locus.program.shapes import Edit
 from locus.program.source import Change
+from locus.program.text_index import last_line
 from locus.vocabulary import EditKind
 
 if TYPE_CHECKING:
+    from locus.program.bindings import OwnMove
+    from locus.program.raw_shapes import OnDevice
     from locus.program.shapes import Case, Operand
+    from locus.vocabulary import CaseKind
 
 
 @dataclass
@@ -42,13 +44,13 @@ class Request:
 
     case: Case
     facts: Operand
-    tensor: torch.Tensor | None
+    tensor: OnDevice | None
     rule: str
     device: str
     """Where the operand should be."""
     use: expressions.Use | None
-    node: ast.AST | None
-    nodes: list[ast.AST | None]
+    node: ast.expr | None
+    nodes: list[ast.expr | None]
     others: list[int]
     """The operands on the other side."""
     frames: list[types.FrameType]
@@ -57,20 +59,25 @@ class Request:
     names: names.Names
     steps: list[histories.Step]
 
-    def place(self) -> tuple[source.Source | None, ast.AST | None]:
+    def place(self) -> tuple[source.Source, ast.expr] | None:
         """The operand's expression where it is used, and its file."""
         if self.use is None or self.use.file is None:
-            return None, None
-        return self.use.file, self.node if self.node is not None else _gathered(self.use.node)
+            return None
+        node = self.node if self.node is not None else _gathered(self.use.node)
+        return (self.use.file, node) if node is not None else None
 
     def words(self, file: source.Source, node: ast.AST) -> str:
         """The device where the operand should be, as it would be written at `node`."""
-        placed = [n for n in self.others if self.case["operands"][n]["device"] == self.device]
-        others = [(self.nodes[n], self.use.file) for n in placed if self.use is not None and self.nodes[n] is not None]
+        used_in = self.use.file if self.use is not None else None
+        placed = [self.nodes[n] for n in self.others if self.case["operands"][n]["device"] == self.device]
+        others = [(each, used_in) for each in placed if each is not None and used_in is not None]
         return device_text.write(file, node, self.device, self.users, others)
 
 
-def _gathered(node: ast.AST | None) -> ast.AST | None:
+Way = Callable[[Request], Edit | None]
+
+
+def _gathered(node: ast.AST | None) -> ast.expr | None:
     """`f(g)` in sum(f(g) for g in grads): no operand is written by itself, but all are made by one expression."""
     if not isinstance(node, ast.Call) or histories.called_name(node) not in rewriting.GATHERING or not node.args:
         return None
@@ -81,16 +88,7 @@ def _gathered(node: ast.AST | None) -> ast.AST | None:
 def operand_edits(request: Request) -> dict[EditKind, Edit]:
     """Every edit kind that applies to the operand, with its EDIT."""
     found: dict[EditKind, Edit] = {}
-    kind_of_case = request.case["kind"]
-    if kind_of_case in _ONLY:
-        ways = {kind: _WAYS[kind] for kind in _ONLY[kind_of_case]}
-    else:
-        # Where the operator does not ask for the CPU, moving things there fixes nothing. Results are compared there.
-        wanted = request.device != "cpu" or request.rule in ("cpu", "index")
-        compared = {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
-        to_host = {kind: _WAYS[kind] for kind in ("move_index", "move_at_use", "cpu_lengths", "generator_device")}
-        ways = compared if not wanted else _WAYS if request.device != "cpu" else to_host
-    for kind, make in ways.items():
+    for kind, make in _ways(request).items():
         edit = None
         with contextlib.suppress(BaseException):  # an odd tree, or object, must not cost the other edits
             edit = make(request)
@@ -99,14 +97,27 @@ def operand_edits(request: Request) -> dict[EditKind, Edit]:
     return found
 
 
+def _ways(request: Request) -> Mapping[EditKind, Way]:
+    only = _ONLY.get(request.case["kind"])
+    if only is not None:
+        return {kind: _WAYS[kind] for kind in only}
+    if request.device != "cpu":
+        return _WAYS
+    if request.rule in ("cpu", "index"):
+        return {kind: _WAYS[kind] for kind in _TO_HOST}
+    # The operator does not ask for the CPU: moving things there fixes nothing. Results are compared there.
+    return {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
+
+
 # -- at the use
 
 
 def move_at_use(request: Request) -> Edit | None:
     """`self.cache` -> `self.cache.to(x.device)`, where it is used."""
-    file, node = request.place()
-    if node is None or request.facts["written"] or not values.is_tensor(request.tensor):
+    place = request.place()
+    if place is None or request.facts["written"] or not values.is_tensor(request.tensor):
         return None
+    file, node = place
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _gives_several(node):
         node = node.func.value  # a tuple has no .to()
     if request.device == "cpu":
@@ -122,10 +133,8 @@ def _gives_several(call: ast.Call) -> bool:
 
 def compare_on_host(request: Request) -> Edit | None:
     """`torch.equal(a, b)` -> `torch.equal(a.cpu(), b)`."""
-    file, node = request.place()
-    if node is None or not values.is_tensor(request.tensor):
-        return None
-    return append_call(file, node, ".cpu()")
+    place = request.place()
+    return append_call(*place, ".cpu()") if place is not None and values.is_tensor(request.tensor) else None
 
 
 def move_index(request: Request) -> Edit | None:
@@ -135,21 +144,21 @@ def move_index(request: Request) -> Edit | None:
 
 def cpu_lengths(request: Request) -> Edit | None:
     """`lengths` -> `lengths.cpu()`, for arguments that must be on the CPU."""
-    file, node = request.place()
-    return append_call(file, node, ".cpu()") if node is not None and request.rule == "cpu" else None
+    place = request.place()
+    return append_call(*place, ".cpu()") if place is not None and request.rule == "cpu" else None
 
 
 def handoff(request: Request) -> Edit | None:
     """`h` -> `h.to("cuda:1")`, where a tensor is handed to a stage that lives on another GPU."""
     if not (request.facts["device"].startswith("cuda") and request.device.startswith("cuda")):
         return None
-    place: tuple[source.Source, ast.AST] | None = None
+    place: tuple[source.Source, ast.expr] | None = None
     for frame in request.users:
         # The outermost call that still passes this very tensor on.
         inner = next((f for f in request.frames if f.f_back is frame), None)
         use = expressions.Use(frame, inner)
         node = expressions.argument_node(use, request.tensor)
-        if node is None:
+        if use.file is None or node is None:
             # In an expression of the function itself: its caller may have passed it in.
             code = frame.f_code
             given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
@@ -157,11 +166,10 @@ def handoff(request: Request) -> Edit | None:
                 continue
             break
         place = (use.file, node)
-    if place is None:
-        place = request.place()
-    file, node = place
-    if node is None or request.facts["written"]:
+    place = place or request.place()
+    if place is None or request.facts["written"]:
         return None
+    file, node = place
     text = device_text.of_looped_module(file, node, request.users) or request.words(file, node)
     return append_call(file, node, f".to({text})")
 
@@ -199,9 +207,11 @@ def assign_to(request: Request) -> Edit | None:
         wanted.add(f"self.{owner['attribute']}")
     for file, scope in scopes(request):
         for node in file.find(scope, *(("dropped move", text) for text in wanted)):
-            moved = node.value.func.value
-            plain = isinstance(moved, (ast.Name, ast.Attribute, ast.Subscript))
-            if plain and not _is_of_another(file, scope, node, ast.unparse(moved)):
+            call = node.value if isinstance(node, ast.Expr) else None
+            moved = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+            if not isinstance(moved, (ast.Name, ast.Attribute, ast.Subscript)):
+                continue
+            if not _is_of_another(file, scope, node, ast.unparse(moved)):
                 return file.edit([Change.before(node, f"{file.segment(moved)} = ")])
     return None
 
@@ -256,7 +266,7 @@ def move_batch(request: Request) -> Edit | None:
 def _insert_move(request: Request, binding: batches.Binding, target: str, frame: types.FrameType) -> Edit | None:
     file, statement = binding.file, binding.statement
     body = statement.body if isinstance(statement, (ast.For, ast.AsyncFor)) else statements_after(file, statement)
-    model: ast.Assign | None = None
+    model: OwnMove | None = None
     for other in body:
         if (other.lineno or 0) >= (frame.f_lineno or 0):
             break
@@ -267,7 +277,7 @@ def _insert_move(request: Request, binding: batches.Binding, target: str, frame:
         call = file.segment(model.value)[len(start) :]
         if "\n" not in call and histories.names_device(model.value):
             line = f"{indent_of(file, model)}{target} = {target}.{model.value.func.attr}{call}"
-            return file.insertion(model.end_lineno, line)
+            return file.insertion(last_line(model), line)
     first = body[0] if body else None
     if isinstance(statement, (ast.For, ast.AsyncFor)):
         if first is None or not starts_line(file, first):
@@ -278,23 +288,24 @@ def _insert_move(request: Request, binding: batches.Binding, target: str, frame:
     else:
         if not ends_line(file, statement) or not starts_line(file, statement):
             return None
-        after, spot = statement.end_lineno, statement
+        after, spot = last_line(statement), statement
     words = device_text.write(file, spot, request.device, request.users)
     return file.insertion(after, f"{indent_of(file, spot)}{target} = {target}.to({words})")
 
 
 # Cases that are not about one tensor being elsewhere than the others.
-_ONLY = {
+_ONLY: dict[CaseKind, tuple[EditKind, ...]] = {
     "host-access": ("cpu_numpy",),
     "read-too-early": ("synchronize",),
     "generator": ("generator_device", "factory_device"),
 }
 
-_WAYS: dict[str, Callable[[Request], Edit | None]] = {
-    make.__name__: make
-    for make in (
-        register_buffer, module_list, factory_device, assign_to, move_at_use, move_batch, move_module, move_weight,
-        map_location, handoff, move_index, cpu_lengths, generator_device, cpu_numpy, synchronize, optimizer_state,
-        caches.move_cached,
-    )
+_TO_HOST: tuple[EditKind, ...] = ("move_index", "move_at_use", "cpu_lengths", "generator_device")
+
+_WAYS: dict[EditKind, Way] = {
+    "register_buffer": register_buffer, "module_list": module_list, "factory_device": factory_device,
+    "assign_to": assign_to, "move_at_use": move_at_use, "move_batch": move_batch, "move_module": move_module,
+    "move_weight": move_weight, "map_location": map_location, "handoff": handoff, "move_index": move_index,
+    "cpu_lengths": cpu_lengths, "generator_device": generator_device, "cpu_numpy": cpu_numpy,
+    "synchronize": synchronize, "optimizer_state": optimizer_state, "move_cached": caches.move_cached,
 }  # fmt: skip

@@ -37,7 +37,7 @@ def factory_device(request: Request) -> Edit | None:
 
 def _given_there(request: Request, file: source.Source, call: ast.Call) -> str:
     """`x.device`, of what a helper was given that made the tensor and has returned: `mask(x)` is called at the use."""
-    _, node = request.place()
+    _, node = request.place() or (None, None)
     helper = device_text.function_of(file, call)
     frame = request.use.frame if request.use is not None else None
     if frame is None or not isinstance(node, ast.Call) or histories.called_name(node) != getattr(helper, "name", None):
@@ -54,7 +54,7 @@ def _has_words_at_use(request: Request, file: source.Source, call: ast.Call) -> 
     """Whether a helper that knows of no device is called by a place that does: `mask(n)` -> `mask(n).to(x.device)`.
     A number in the helper would be right for one card only.
     """
-    place, node = request.place()
+    place, node = request.place() or (None, None)
     helper = device_text.function_of(file, call)
     if place is None or not isinstance(node, ast.Call):
         return False
@@ -140,9 +140,9 @@ def _creation(request: Request) -> tuple[source.Source | None, ast.Call | None]:
             return (None, None) if _serves_others(request, step) else (step.file, step.call)
     if request.steps and not isinstance(request.tensor, torch.Generator):
         return None, None
-    file, node = request.place()
+    place, node = request.place() or (None, None)
     if isinstance(node, ast.Call) and makers.makes_tensor(node):
-        return file, node
+        return place, node
     name = request.facts["name"]
     for file, scope in scopes(request) if name.isidentifier() else ():
         for statement in file.find(scope, ("assign", name)):

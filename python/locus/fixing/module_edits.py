@@ -8,15 +8,16 @@ import ast
 import itertools
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from locus.fixing import device_text, rewriting
 from locus.fixing.rewriting import append_call, ends_line, indent_of, nn_name
-from locus.program import bindings, histories, moments, places, source, values
+from locus.program import bindings, histories, moments, objects, places, source, values
 from locus.program.shapes import Edit
 from locus.program.source import Change
+from locus.program.text_index import last_line, span
 
 if TYPE_CHECKING:
     from locus.fixing.edits import Request
@@ -30,37 +31,35 @@ def register_buffer(request: Request) -> Edit | None:
     is_moved = match is not None and match.way.holder is not None and moments.moves_of(match.way.holder.module)[0]
     if not is_moved and not places.in_replica(request.frames):
         return None  # nobody moves the module: a buffer would stay where it is
-    file, statement = _attribute_assignment(request)
-    if statement is None:
+    stored = _stored(request)
+    if stored is None:
         return None
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-    head = Change(
-        statement.lineno, statement.col_offset, statement.value.lineno, statement.value.col_offset,
-        f'{file.segment(target.value)}.register_buffer("{target.attr}", ',
-    )  # fmt: skip
-    between = file.text_between(target, statement.value)
-    if between.strip().endswith("("):
+    file, statement, target, value = stored
+    if file.text_between(target, value).strip().endswith("("):
         return None  # a value in parentheses of its own: the brackets would not match
+    words = f'{file.segment(target.value)}.register_buffer("{target.attr}", '
+    head = Change(*span(statement)[:2], *span(value)[:2], words)
     note = "persistent=False leaves state_dict() as it was, so that saved models still load"
-    return file.edit([head, Change.after(statement.value, ", persistent=False)")], note)
+    return file.edit([head, Change.after(value, ", persistent=False)")], note)
 
 
 def module_list(request: Request) -> Edit | None:
     """`self.layers = [...]` -> `self.layers = nn.ModuleList([...])`."""
-    owner = request.facts["owner"]
-    if owner is None or owner["container"] not in ("list", "tuple", "dict"):
+    owner, holder = request.facts["owner"], _holder(request)
+    if owner is None or holder is None or owner["container"] not in ("list", "tuple", "dict"):
         return None
-    file, statement = _attribute_assignment(request)
-    value = values.get_attribute(request.match.way.holder.module, owner["attribute"])
+    stored = _stored(request)
+    value = values.get_attribute(holder.module, owner["attribute"])
     wrapper = rewriting.container_class(value)
-    if statement is None or not wrapper:
+    if stored is None or not wrapper:
         return None
-    changes = rewriting.wrap(file, statement.value, f"{nn_name(file)}.{wrapper}")
+    file = stored.file
+    changes = rewriting.wrap(file, stored.value, f"{nn_name(file)}.{wrapper}")
     inner = {rewriting.container_class(item) for item in rewriting.items_of(value)} - {""}
     if changes is None or len(inner) > 1:
         return None
     for name in inner:  # a dict of lists: what is put into it needs a container of its own
-        for part in _put_into(request, file, statement):
+        for part in _put_into(stored):
             wrapped = rewriting.wrap(file, part, f"{nn_name(file)}.{name}")
             if wrapped is None:
                 return None
@@ -68,21 +67,20 @@ def module_list(request: Request) -> Edit | None:
     return file.edit(changes)
 
 
-def _put_into(request: Request, file: source.Source, statement: ast.stmt) -> list[ast.AST]:
+def _put_into(stored: _Stored) -> list[ast.expr]:
     """The containers that are put into a container: the elements of its display, and what is assigned to its items."""
-    value = statement.value
+    file, statement, target, value = stored
     if isinstance(value, (ast.DictComp, ast.ListComp, ast.GeneratorExp)):
         return [value.value if isinstance(value, ast.DictComp) else value.elt]
-    found = list(value.values if isinstance(value, ast.Dict) else getattr(value, "elts", []))
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    found: list[ast.expr] = list(value.values if isinstance(value, ast.Dict) else getattr(value, "elts", []))
     around = next((a for a in file.ancestors(statement) if isinstance(a, ast.ClassDef)), file.tree)
     text = ast.unparse(target)
     for node in file.find(around, ("assign to item of", text), ("call", "append")):
         if isinstance(node, ast.Assign):
             if len(node.targets) == 1:
                 found.append(node.value)
-        elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == text and len(node.args) == 1:
-            found.append(node.args[0])
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+            found += node.args if ast.unparse(node.func.value) == text else []
     return found
 
 
@@ -94,21 +92,23 @@ def move_module(request: Request) -> Edit | None:
 
 def optimizer_state(request: Request) -> Edit | None:
     """`optimizer.load_state_dict(optimizer.state_dict())` after the line that moved the model: it moves the state."""
-    match = request.match
-    if request.facts["kind"] != "optimizer-state" or match is None:
+    holder = _holder(request)
+    if request.facts["kind"] != "optimizer-state" or holder is None:
         return None
-    moved, _ = moments.last_move_of_parameters(match.way.holder.root)
+    moved, _ = moments.last_move_of_parameters(holder.root)
     file = source.load(moved["file"]) if moved else None
-    around = file.statements_at(moved["line"]) if file else []
+    if moved is None or file is None:
+        return None
+    around = file.statements_at(moved["line"])
     statement = around[-1] if around else None
     if statement is None or not ends_line(file, statement) or hasattr(statement, "body"):
         return None
-    name = _optimizer_at(file, statement, match.way.holder.root_name)
-    name = name or _variable_at(file, statement, match.way.holder.root, request.users)
+    name = _optimizer_at(file, statement, holder.root_name)
+    name = name or _variable_at(file, statement, holder.root, request.users)
     if not name:
         return None
     line = f"{indent_of(file, statement)}{name}.load_state_dict({name}.state_dict())"
-    return file.insertion(statement.end_lineno, line, "loading its own state moves it to where the parameters are")
+    return file.insertion(last_line(statement), line, "loading its own state moves it to where the parameters are")
 
 
 def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
@@ -139,32 +139,45 @@ def scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:
     for frame in request.users:
         file = source.load(frame.f_code.co_filename)
         scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name) if file else None
-        if scope is not None:
+        if file is not None and scope is not None:
             yield file, scope
-    match = request.match
-    if match is not None and match.way.holder is not None:
-        yield from bindings.class_trees(match.way.holder.module)
+    holder = _holder(request)
+    if holder is not None:
+        yield from bindings.class_trees(holder.module)
 
 
-def _attribute_assignment(request: Request) -> tuple[source.Source | None, ast.stmt | None]:
+def _holder(request: Request) -> objects.Holder | None:
+    return request.match.way.holder if request.match is not None else None
+
+
+class _Stored(NamedTuple):
+    """`self.<attribute> = …`."""
+
+    file: source.Source
+    statement: ast.Assign | ast.AnnAssign
+    target: ast.Attribute
+    value: ast.expr
+
+
+def _stored(request: Request) -> _Stored | None:
     """The first `self.<attribute> = …` of the owner's __init__."""
-    match = request.match
-    if match is None or match.way.holder is None:
-        return None, None
-    for file, tree in bindings.class_trees(match.way.holder.module):
+    match, holder = request.match, _holder(request)
+    if match is None or holder is None:
+        return None
+    for file, tree in bindings.class_trees(holder.module):
         for method in tree.body:
             if not isinstance(method, ast.FunctionDef) or method.name != "__init__" or not method.args.args:
                 continue
             me = method.args.args[0].arg
-            for node in sorted((n for n in ast.walk(method) if isinstance(n, ast.stmt)), key=lambda n: n.lineno):
-                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-                if not isinstance(node, (ast.Assign, ast.AnnAssign)) or len(targets) != 1 or node.value is None:
-                    continue
+            bound = [n for n in ast.walk(method) if isinstance(n, (ast.Assign, ast.AnnAssign))]
+            for node in sorted(bound, key=lambda n: n.lineno):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 target = targets[0]
-                owned = isinstance(target, ast.Attribute) and target.attr == match.way.attribute
-                if owned and isinstance(target.value, ast.Name) and target.value.id == me:
-                    return file, node
-    return None, None
+                if len(targets) != 1 or node.value is None or not isinstance(target, ast.Attribute):
+                    continue
+                if target.attr == match.way.attribute and isinstance(target.value, ast.Name) and target.value.id == me:
+                    return _Stored(file, node, target, node.value)
+    return None
 
 
 def move_root(request: Request) -> Edit | None:
@@ -203,8 +216,8 @@ def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | No
         if len(made) > 1 and file.file == frame.f_code.co_filename:
             # Made several times: the last one before the line that runs, in its own function.
             here = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
-            before = [v for v in made if device_text.function_of(file, v) is here and v.lineno <= (frame.f_lineno or 0)]
-            made = sorted(before, key=lambda v: v.lineno)[-1:]
+            done = [v for v in made if device_text.function_of(file, v) is here and v.lineno <= (frame.f_lineno or 0)]
+            made = sorted(done, key=lambda v: v.lineno)[-1:]
         if len(made) != 1 or isinstance(made[0], (ast.Constant, ast.List, ast.Dict, ast.Tuple)):
             continue
         value = made[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import types
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 
@@ -14,6 +15,10 @@ from locus.program import histories, source, text_index, values
 from locus.program.makers import FACTORIES, RANDOM, WITHOUT_DEVICE
 from locus.program.shapes import Edit
 from locus.program.source import Change
+from locus.program.text_index import span
+
+if TYPE_CHECKING:
+    from locus.program.bindings import Move, OwnMove
 
 GATHERING = {"sum", "stack", "cat", "concat", "hstack", "vstack", "max", "min"}
 """Functions that put the results of one expression together."""
@@ -29,12 +34,12 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
         return append_call(file, node.value, text)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
         return None
-    moved = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to(")
-    if moved and node.func.attr in ("to", "cuda", "cpu") and histories.names_device(node) and not node.keywords:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to("):
+        moved = histories.names_device(node) and not node.keywords
         # Moved already, to the wrong device: another one in its place.
-        if len(node.args) == 1 and node.func.attr == "to":
+        if moved and len(node.args) == 1 and node.func.attr == "to":
             return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
-        if len(node.args) <= 1 and node.func.attr in ("cuda", "cpu"):
+        if moved and len(node.args) <= 1 and node.func.attr in ("cuda", "cpu"):
             return replace_method(file, node, text)
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
         if file.is_parenthesized(node) and not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
@@ -49,10 +54,10 @@ def replace_method(file: source.Source, call: ast.Call, text: str) -> Edit | Non
     if held is None:
         return None
     start = file.after_parenthesis(held, "")
-    return file.edit([Change(start.line, start.column, call.end_lineno, call.end_col_offset, text)])
+    return file.edit([Change(start.line, start.column, *span(call)[2:], text)])
 
 
-def same_move(file: source.Source, move: ast.Call) -> str:
+def same_move(file: source.Source, move: Move) -> str:
     """`.to(device, non_blocking=True)` of a move, for another tensor: without the type that it may give as well."""
     given = [file.flat(argument) for argument in move.args[:1]]
     given += [f"{k.arg}={file.flat(k.value)}" for k in move.keywords if k.arg in ("device", "non_blocking")]
@@ -65,10 +70,9 @@ def add_argument(file: source.Source, call: ast.Call, text: str) -> Edit | None:
     if len(call.args) == 1 and isinstance(call.args[0], ast.GeneratorExp) and not call.keywords:
         return None
     if not given:
-        end = Change(call.end_lineno, call.end_col_offset - 1, call.end_lineno, call.end_col_offset - 1, text)
-        return file.edit([end])
-    last = max(given, key=lambda n: (n.end_lineno, n.end_col_offset))
-    return file.edit([file.after_parenthesis(last, f", {text}")])
+        _, _, line, column = span(call)
+        return file.edit([Change(line, column - 1, line, column - 1, text)])
+    return file.edit([file.after_parenthesis(max(given, key=_ends), f", {text}")])
 
 
 def without_argument(file: source.Source, call: ast.Call, name: str) -> Edit | None:
@@ -85,7 +89,7 @@ def without_argument(file: source.Source, call: ast.Call, name: str) -> Edit | N
 
 
 def _ends(node: ast.AST) -> tuple[int, int]:
-    return node.end_lineno or 0, node.end_col_offset or 0
+    return span(node)[2:]
 
 
 def is_drawn_on(call: ast.Call, device: str, users: list[types.FrameType]) -> bool:
@@ -114,12 +118,10 @@ def device_argument(file: source.Source, call: ast.Call, words: str, drawn_there
 def without_cuda(file: source.Source, line: int) -> Edit | None:
     """The line without what puts tensors on a CUDA device: `x.to("cuda")` -> `x`, `x.cuda()` -> `x`."""
     changes = []
-    for node in file.find(file.tree, ("call", "to"), ("call", "cuda")):
-        if node.lineno > line or node.end_lineno < line:
-            continue
-        if isinstance(node.func, ast.Attribute) and len(node.args) <= 1:
-            start = Change.after(node.func.value, "")
-            changes.append(Change(start.line, start.column, node.end_lineno, node.end_col_offset, ""))
+    for node in file.calls(file.tree, "to", "cuda"):
+        place = span(node)
+        if place.line <= line <= place.end_line and isinstance(node.func, ast.Attribute) and len(node.args) <= 1:
+            changes.append(Change(*_ends(node.func.value), place.end_line, place.end_column, ""))
     return file.edit(changes) if len(changes) == 1 and changes[0].line == changes[0].end_line == line else None
 
 
@@ -129,7 +131,8 @@ def _draws_on_devices(file: source.Source, call: ast.Call) -> bool:
     """
     drawn, moved = file.once(_random_calls)
     if drawn == moved == 0:
-        beside = [node for node in ast.walk(file.statement(call)) if isinstance(node, ast.Call) and node is not call]
+        around = file.statement(call) or call
+        beside = [node for node in ast.walk(around) if isinstance(node, ast.Call) and node is not call]
         named = [node for node in beside if histories.called_name(node) in FACTORIES]
         return any(keyword.arg == "device" for node in named for keyword in node.keywords)
     return drawn > moved
@@ -137,18 +140,17 @@ def _draws_on_devices(file: source.Source, call: ast.Call) -> bool:
 
 def _random_calls(file: source.Source) -> tuple[int, int]:
     """How many random numbers a file draws on a device, and how many on the CPU to move them."""
-    calls = file.find(file.tree, *(("call", name) for name in RANDOM))
+    calls = file.calls(file.tree, *RANDOM)
     drawn = sum(any(keyword.arg == "device" for keyword in node.keywords) for node in calls)
-    moves = [n for n in file.find(file.tree, ("call", "to"), ("call", "cuda")) if isinstance(n.func, ast.Attribute)]
-    moved = [n.func.value for n in moves if isinstance(n.func.value, ast.Call)]
-    return drawn, sum(histories.called_name(node) in RANDOM for node in moved)
+    moved = [n.func.value for n in file.calls(file.tree, "to", "cuda") if isinstance(n.func, ast.Attribute)]
+    return drawn, sum(isinstance(node, ast.Call) and histories.called_name(node) in RANDOM for node in moved)
 
 
 def wrap(file: source.Source, value: ast.AST, name: str) -> list[Change] | None:
     """`[…]` -> `nn.ModuleList([…])`, `tuple(…)` -> `nn.ModuleList(…)`; None where it can't be written so."""
-    plain = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and len(value.args) == 1
-    if plain and value.func.id in ("list", "tuple", "dict") and not value.keywords:
-        return [Change.replace(value.func, name)]
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        if len(value.args) == 1 and value.func.id in ("list", "tuple", "dict") and not value.keywords:
+            return [Change.replace(value.func, name)]
     if isinstance(value, ast.Tuple) and not file.segment(value).startswith("("):
         return None
     return [Change.before(value, f"{name}("), Change.after(value, ")")]
@@ -195,45 +197,49 @@ def values_of(file: source.Source, scope: ast.AST, text: str) -> list[ast.expr]:
     for node in file.find(scope, ("assign", text)):
         if isinstance(node, ast.AnnAssign):
             found += [node.value] if node.value is not None else []
-        elif len(node.targets) == 1:
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
-            both = isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List))
-            parts = zip(target.elts, value.elts) if both and len(target.elts) == len(value.elts) else [(target, value)]
+            parts = [(target, value)]
+            if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+                parts = list(zip(target.elts, value.elts)) if len(target.elts) == len(value.elts) else parts
             found += [value for part, value in parts if text_index.text_of(part) == text]
     return found
 
 
-def moves_itself(statement: ast.stmt) -> bool:
+def moves_itself(statement: ast.stmt | None) -> TypeGuard[OwnMove]:
     """`x = x.to(device)`."""
-    if not isinstance(statement, ast.Assign):
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
-    call = statement.value
-    if len(statement.targets) != 1 or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+    method = statement.value.func if isinstance(statement.value, ast.Call) else None
+    if not isinstance(method, ast.Attribute) or method.attr not in ("to", "cuda"):
         return False
-    return call.func.attr in ("to", "cuda") and ast.unparse(call.func.value) == ast.unparse(statement.targets[0])
+    return ast.unparse(method.value) == ast.unparse(statement.targets[0])
 
 
 def statements_after(file: source.Source, statement: ast.stmt) -> list[ast.stmt]:
     """The statements that follow one in its block."""
-    parent = file.parent(statement)
-    for _, block in ast.iter_fields(parent):
-        if isinstance(block, list) and statement in block:
-            return block[block.index(statement) + 1 :]
-    return []
+    block = file.block(statement)
+    return block[block.index(statement) + 1 :] if block else []
 
 
-def indent_of(file: source.Source, statement: ast.AST) -> str:
+def indent_of(file: source.Source, statement: ast.stmt) -> str:
     """The white space that a statement begins with."""
     line = file.line(statement.lineno)
     return line[: len(line) - len(line.lstrip())]
 
 
-def starts_line(file: source.Source, statement: ast.AST) -> bool:
+def starts_line(file: source.Source, statement: ast.stmt) -> bool:
     """Whether nothing stands before a statement on its line."""
     return not file.line(statement.lineno).encode("utf-8")[: statement.col_offset].strip()
 
 
-def ends_line(file: source.Source, statement: ast.AST) -> bool:
+def has_lines(file: source.Source, statement: ast.stmt) -> bool:
+    """Whether a statement has its lines for itself, so that another one can follow it."""
+    return starts_line(file, statement) and ends_line(file, statement)
+
+
+def ends_line(file: source.Source, statement: ast.stmt) -> bool:
     """Whether nothing but a comment stands after a statement on its line."""
-    rest = file.line(statement.end_lineno).encode("utf-8")[statement.end_col_offset :].decode("utf-8").strip()
+    line, column = _ends(statement)
+    rest = file.line(line).encode("utf-8")[column:].decode("utf-8").strip()
     return not rest or rest.startswith("#")
