@@ -16,6 +16,7 @@ from locus.blame.candidates import Cause, location_of
 from locus.fixing import caches, device_text, rewriting
 from locus.program import batches, bindings, histories, makers, places, source, trails, values
 from locus.program.links import other_bindings
+from locus.program.text_index import last_line
 from locus.vocabulary import Fact
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ def on_the_way(
     return lines
 
 
-def _after_fellow(link: Link, move: ast.Assign) -> Cause:
+def _after_fellow(link: Link, move: bindings.OwnMove) -> Cause:
     """`test_y = test_y.cuda()` after `test_x = test_x.cuda()`, in the same block and under the same conditions."""
     file = link.context.file
-    if not rewriting.starts_line(file, move) or not rewriting.ends_line(file, move):
+    if not rewriting.has_lines(file, move):
         return Cause(location_of(file, move), None)
     suffix = rewriting.same_move(file, move.value)
     line = f"{rewriting.indent_of(file, move)}{link.name} = {link.name}{suffix}"
-    return Cause(location_of(file, move), file.insertion(move.end_lineno, line))
+    return Cause(location_of(file, move), file.insertion(last_line(move), line))
 
 
 _PLAIN_LINKS = 6
@@ -100,20 +101,20 @@ def _at_edit(cause: Cause) -> Cause:
 
 def _first_in_loop(link: Link) -> Edit | None:
     """`y = y.to(device)` in `for x, y in pairs:`, like the x that the loop moves."""
-    file, moves = link.context.file, siblings.moved_in_loop(link)
-    if not moves:
+    file, moves, loop = link.context.file, siblings.moved_in_loop(link), link.statement
+    if not moves or not isinstance(loop, (ast.For, ast.AsyncFor)):
         return None
     beside = file.statement(moves[0])
-    own = rewriting.moves_itself(beside) and rewriting.ends_line(file, beside)
-    spot = beside if own else link.statement.body[0]
+    own = beside if rewriting.moves_itself(beside) and rewriting.ends_line(file, beside) else None
+    spot = own or loop.body[0]
     if not rewriting.starts_line(file, spot) or getattr(spot, "decorator_list", None):
         return None
     line = f"{rewriting.indent_of(file, spot)}{link.name} = {link.name}{rewriting.same_move(file, moves[0])}"
-    return file.insertion(spot.end_lineno if own else spot.lineno - 1, line)
+    return file.insertion(last_line(own) if own is not None else spot.lineno - 1, line)
 
 
 def at_use(
-    use: expressions.Use | None, node: ast.AST, trail: trails.Trail | None, device: str, users: list[types.FrameType]
+    use: expressions.Use, node: ast.expr, trail: trails.Trail | None, device: str, users: list[types.FrameType]
 ) -> tuple[Cause, list[Fact]] | None:
     """The use itself, where the text says that the value is meant to come as it does and to be moved there."""
     file = use.file
@@ -126,7 +127,7 @@ def at_use(
     name = statements.root_name(node)
     moved_too = came_in and any(
         bindings.is_move(n) and statements.root_name(n.func.value) == name and file.statement(n) is not use.statement
-        for n in file.find(scope, ("call", "to"), ("call", "cuda"))
+        for n in file.calls(scope, "to", "cuda")
     )
     layer = values.evaluate(node.func, use.frame) if isinstance(node, ast.Call) else None
     # A layer that is meant to be on the host: its result is handed over here.
@@ -148,14 +149,14 @@ def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -
         return False
     if bindings.is_move(call.args[0]):
         return False
-    named = file.find(scope, ("call", histories.called_name(call)))
+    named = file.calls(scope, histories.called_name(call))
     moved = [n for n in named if n is not call and n.args and bindings.is_move(n.args[0])]
     return any(ast.unparse(n.func) == ast.unparse(call.func) for n in moved)
 
 
 def place_of(link: Link) -> Location:
     """The LOC of a link."""
-    return location_of(link.context.file, link.node if isinstance(link.node, ast.expr) else link.statement)
+    return location_of(link.context.file, link.node)
 
 
 def is_lost_before(trail: trails.Trail, number: int) -> bool:
@@ -164,7 +165,7 @@ def is_lost_before(trail: trails.Trail, number: int) -> bool:
     return any(statements.said_at(link) or siblings.moved_nearby(link) for link in nearest)
 
 
-def _is_owner(node: ast.AST) -> bool:
+def _is_owner(node: ast.expr) -> bool:
     """`return self`: the object that holds the tensor, which its own .to() can't move again."""
     return isinstance(node, ast.Name) and node.id == "self"
 
@@ -172,25 +173,25 @@ def _is_owner(node: ast.AST) -> bool:
 def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
     file = link.context.file
     node = _lost_part(link)
-    is_value = isinstance(node, ast.expr) and link.how != "loop"
+    is_value = link.how != "loop"
     unpacked = isinstance(link.target, (ast.Tuple, ast.List)) and node is link.node
+    # `a, b = y.split(2)`: a tuple has no .to(), what is split has.
+    method = node.func if isinstance(node, ast.Call) and batches.root(node) is not None else None
+    split = method.value if isinstance(method, ast.Attribute) else None
     edit = None
     inside = next((each for each in ast.walk(link.node) if nested.passed_by(each) is not None), None)
     if inside is not None:
         edit = nested.recursion(file, inside)
-    elif unpacked and device.startswith("cuda") and isinstance(node, ast.Call) and batches.root(node) is not None:
-        # `a, b = y.split(2)`: a tuple has no .to(), what is split has.
+    elif unpacked and device.startswith("cuda") and split is not None:
         words = device_text.write(file, node, device, users)
-        edit = rewriting.append_call(file, node.func.value, f".to({words})")
+        edit = rewriting.append_call(file, split, f".to({words})")
     elif unpacked and device.startswith("cuda") and link.how == "assign" and link.name:
         edit = _below(link, device, users)
     elif siblings.elements_moved_beside(link):
         edit = file.edit([source.Change.replace(node, siblings.elements_moved_beside(link))])
     elif is_value and device.startswith("cuda") and not unpacked:
         words = device_text.write(file, node, device, users)
-        made = isinstance(node, ast.Call) and histories.called_name(node) in makers.FACTORIES
-        edit = None
-        if made:
+        if isinstance(node, ast.Call) and histories.called_name(node) in makers.FACTORIES:
             edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
         beside = siblings.move_in_statement(link, device) if node is link.node else None
         suffix = rewriting.same_move(file, beside) if beside is not None else f".to({words})"
@@ -202,7 +203,7 @@ def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
 def _below(link: Link, device: str, users: list[types.FrameType]) -> Edit | None:
     """`u = u.to(device)` below `(u,) = next(stream)`."""
     file, statement = link.context.file, link.statement
-    if not rewriting.starts_line(file, statement) or not rewriting.ends_line(file, statement):
+    if not rewriting.has_lines(file, statement):
         return None
     words, name = device_text.write(file, statement, device, users), link.name
     held = values.name_in(link.context.frame, name) if link.context.frame is not None else None
@@ -211,10 +212,10 @@ def _below(link: Link, device: str, users: list[types.FrameType]) -> Edit | None
         moved = f"[t.to({words}) for t in {name}]"
     elif isinstance(held, dict):
         moved = f"{{k: v.to({words}) for k, v in {name}.items()}}"
-    return file.insertion(statement.end_lineno, f"{rewriting.indent_of(file, statement)}{name} = {moved}")
+    return file.insertion(last_line(statement), f"{rewriting.indent_of(file, statement)}{name} = {moved}")
 
 
-def _lost_part(link: Link) -> ast.AST:
+def _lost_part(link: Link) -> ast.expr:
     """The expression that lacks a move: an element of a comprehension that hands on what it gets, or the value."""
     for node in ast.walk(link.node):
         if statements.hands_on(node):

@@ -21,8 +21,8 @@ from locus.program import expressions, histories, names, places, source, trails,
 
 if TYPE_CHECKING:
     from locus.program.links import Link
-    from locus.program.raw_shapes import RawCase, RawOperand
-    from locus.program.shapes import Case, Operand
+    from locus.program.raw_shapes import OnDevice, RawCase, RawOperand
+    from locus.program.shapes import Case, Location, Operand, Step
 
 
 Result = TypeVar("Result")
@@ -65,6 +65,10 @@ def _empty_case(raw: RawCase) -> Case:
         "collating": False,
         "operands": [],
     }
+
+
+def _created(op: str, device: str, explicit: bool, at: Location) -> Step:
+    return {"action": "created", "op": op, "device": device, "explicit": explicit, "at": at}
 
 
 class _Case:
@@ -116,7 +120,7 @@ class _Case:
         if use is not None:
             self.attempt("generator", self.find_generators, use)
         tensors = [operand.get("tensor") for operand in self.operands]
-        nodes: list[ast.AST | None] = [None] * len(tensors)
+        nodes: list[ast.expr | None] = [None] * len(tensors)
         if use is not None:
             nodes = self.attempt("expressions", expressions.operand_nodes, use, self.operands, self.case["op"]) or nodes
             nodes = [operand.get("node") if node is None else node for node, operand in zip(nodes, self.operands)]
@@ -125,24 +129,21 @@ class _Case:
                 if nameless and (facts["odd"] or not isinstance(tensors[number], torch.nn.Parameter)):
                     nodes[number], tensors[number] = self.trace(use, tensors[number], facts["device"])
                     if nodes[number] is not None and tensors[number] is not self.operands[number]["tensor"]:
-                        facts.update(operands.read(tensors[number]))
+                        operands.read(facts, tensors[number])
                     self.operands[number]["tensor"] = tensors[number]
             self.attempt("parts", self.split, use, nodes, tensors)
-        if use is not None:
             self.attempt("accumulator", self.find_accumulator, use, nodes, tensors)
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
         # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
-        named = list(tensors)
+        named: list[object] = list(tensors)
         ways: list[trails.Trail | None] = [None] * len(tensors)
-        for number, facts in enumerate(facts_of):
+        for number, (facts, node) in enumerate(zip(facts_of, nodes)):
             is_known = values.is_tensor(tensors[number]) or isinstance(tensors[number], torch.Generator)
-            if nodes[number] is not None and is_known:
+            if use is not None and node is not None and is_known:
                 lines = self.attempt("history", histories.lines, tensors[number]) or ()
-                ways[number] = self.attempt(
-                    "trail", trails.follow, self.users, facts["device"], nodes[number], use.frame, lines
-                )
-                stem = self.attempt("stem", self.stem, number, nodes[number], use.frame, ways[number])
+                ways[number] = self.attempt("trail", trails.follow, self.users, facts["device"], node, use.frame, lines)
+                stem = self.attempt("stem", self.stem, number, node, use.frame, ways[number])
                 named[number] = tensors[number] if stem is None else stem
                 on_host = stem is not None and facts["device"] == "cpu"
                 if on_host and left_layers.is_held_in_arithmetic(ways[number], stem):
@@ -151,7 +152,7 @@ class _Case:
         histories_of: list[list[histories.Step]] = [[] for _ in tensors]
         matched: list[names.Match | None] = [None] * len(tensors)
         for number, (facts, node) in enumerate(zip(self.case["operands"], nodes)):
-            if node is not None:
+            if use is not None and use.file is not None and node is not None:
                 facts["expression"] = use.file.flat(node)
             steps = self.attempt("history", self.history, tensors[number]) or []
             facts["history"] = [step.facts for step in steps]
@@ -161,14 +162,14 @@ class _Case:
             if way is not None and way.decided_by(named[number]):
                 facts["history"] = [step.facts for step in known]  # where it is was decided by that one
             self.attempt("name", self.name, facts, tensors[number], match, known)
-            if match is not None and match.way.holder is not None:
+            if match is not None:
                 facts["owner"] = self.attempt("owner", owners.facts_of, match, tensors[number])
             self.attempt("edits", self.edit, number, use, nodes, found, match, known)
             histories_of[number] = known
             matched[number] = match
             if use is not None and facts["kind"] in ("temporary", "variable", "batch") and facts["device"] == "cpu":
                 self.attempt("layers", self.find_layers, number, use, nodes, ways[number])
-            if ways[number] is not None and not any(step["action"] != "computed" for step in facts["history"]):
+            if not any(step["action"] != "computed" for step in facts["history"]):
                 self.attempt("made", self.add_made, facts, ways[number])
         for number in range(len(tensors)):
             self.attempt("cause", self.gather, number, use, nodes, ways[number], matched, histories_of)
@@ -176,7 +177,7 @@ class _Case:
             self.attempt("given", self.add_given, self.given, matched, histories_of)
         del tensors, named, ways
 
-    def split(self, use: expressions.Use, nodes: list[ast.AST | None], tensors: list[torch.Tensor | None]) -> None:
+    def split(self, use: expressions.Use, nodes: list[ast.expr | None], tensors: list[OnDevice | None]) -> None:
         """`a * b` of two tensors that are both elsewhere: each is an operand of its own, and the product is none."""
         for number in range(len(tensors)):
             facts, operand = self.case["operands"][number], self.operands[number]
@@ -186,7 +187,7 @@ class _Case:
             if self.case["kind"] != "operator" or is_right or not others or facts["written"]:
                 continue
             for node, tensor in expressions.leaves(nodes[number], use.frame, facts["device"]):
-                part = {**operand, "tensor": tensor, "odd": True}
+                part: RawOperand = {**operand, "tensor": tensor, "odd": True}
                 self.operands.append(part)
                 self.case["operands"].append(operands.plain(part))
                 nodes.append(node)
@@ -194,7 +195,7 @@ class _Case:
                 facts["rule"] = "free"
 
     def find_accumulator(
-        self, use: expressions.Use, nodes: list[ast.AST | None], tensors: list[torch.Tensor | None]
+        self, use: expressions.Use, nodes: list[ast.expr | None], tensors: list[OnDevice | None]
     ) -> None:
         """`total = total + part`: between two cards, the part goes where the total is."""
         statement = use.statement
@@ -207,14 +208,16 @@ class _Case:
                 self.case["home"] = str(tensor.device)
 
     def find_layers(
-        self, number: int, use: expressions.Use, nodes: list[ast.AST | None], way: trails.Trail | None
+        self, number: int, use: expressions.Use, nodes: list[ast.expr | None], way: trails.Trail | None
     ) -> None:
         """A result of layers that their model's move did not reach: they are what is to be fixed."""
         facts, tensor = self.case["operands"][number], self.operands[number].get("tensor")
         others = [n for n, other in enumerate(self.case["operands"]) if other["device"] != facts["device"]]
         steps = histories.history(tensor)
         by_module = bool(steps) and steps[0].call is not None and histories.called_name(steps[0].call)[:1].isupper()
-        if not others or not by_module or any(step.facts["action"] in ("moved", "received") for step in steps):
+        if not others or not by_module or not values.is_tensor(tensor):
+            return
+        if any(step.facts["action"] in ("moved", "received") for step in steps):
             return
         found = left_layers.behind(tensor, self.frames, self.other_device(number, others))
         if found is None:
@@ -227,13 +230,16 @@ class _Case:
 
     def add_given(self, link: Link, matched: list[names.Match | None], steps: list[list[histories.Step]]) -> None:
         """What was given to layers that were left behind is on the CPU as well: it will not do when they are moved."""
-        tensor = values.evaluate(link.node, link.context.frame)
-        operand = {"tensor": tensor, "argument": "input", "odd": True}
+        frame = link.context.frame
+        if frame is None:
+            return
+        tensor = values.evaluate(link.node, frame)
+        operand = operands.raw("input", -1, tensor)
+        operand["odd"] = True
         facts, number = operands.plain(operand), len(self.operands)
         self.operands.append(operand)
         self.case["operands"].append(facts)
-        use = expressions.Use(link.context.frame, None)
-        text = use.file.flat(link.node)
+        use, text = expressions.Use(frame, None), link.context.file.flat(link.node)
         facts["expression"] = f"{text} (line {link.node.lineno})"  # not to be taken for one of the call's own
         known = self.history(tensor)
         facts["history"] = [step.facts for step in known]
@@ -243,20 +249,21 @@ class _Case:
         matched.append(match)
         steps.append(known)
         self.edit(number, use, [*[None] * number, link.node], found, match, known)
-        way = trails.follow(self.users, facts["device"], link.node, link.context.frame)
+        way = trails.follow(self.users, facts["device"], link.node, frame)
         self.gather(number, use, [*[None] * number, link.node], way, matched, steps)
 
-    def add_made(self, facts: Operand, way: trails.Trail) -> None:
+    def add_made(self, facts: Operand, way: trails.Trail | None) -> None:
         """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
-        made = next((link for link in way.links if link.how == "made"), None)
+        made = next((link for link in way.links if link.how == "made"), None) if way is not None else None
         if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
             return
-        at = candidates.location_of(made.context.file, made.node)
-        op = histories.called_name(made.node)
-        step = {"action": "created", "op": op, "device": facts["device"], "explicit": False, "at": at}
-        facts["history"] = [step, *facts["history"]]
+        op = histories.called_name(made.node) if isinstance(made.node, ast.Call) else ""
+        made_at = _created(op, facts["device"], False, candidates.location_of(made.context.file, made.node))
+        facts["history"] = [made_at, *facts["history"]]
 
-    def stem(self, number: int, node: ast.AST, frame: types.FrameType, way: trails.Trail | None) -> object:
+    def stem(
+        self, number: int, node: ast.expr, frame: types.FrameType, way: trails.Trail | None
+    ) -> torch.Tensor | None:
         """The tensor that decided where an operand is, where that is another one: it is the one to be blamed."""
         facts = self.case["operands"][number]
         if isinstance(node, ast.Attribute) and node.attr == "grad":
@@ -267,16 +274,16 @@ class _Case:
             return way.leaders[0][0]
         steps = histories.history(self.operands[number].get("tensor"))
         received = any(step.facts["action"] == "received" for step in steps)  # what it was computed with is no matter
-        is_held = way is not None and bool(way.held) and way.held[-1][2] <= len(way.until_moved())
-        if is_held and facts["odd"] and not received:
+        if way is not None and way.held and facts["odd"] and not received:
             # The deepest: a cache is where the table is that it was computed from. Not where the text says that the
             # value itself should have been moved on its way here.
-            held, _, number = way.held[-1]
-            return None if causes.is_lost_before(way, number) else held
+            held, _, before = way.held[-1]
+            if before <= len(way.until_moved()):
+                return None if causes.is_lost_before(way, before) else held
         return expressions.stem(node, frame, facts["device"]) if facts["odd"] else None
 
     def gather(
-        self, number: int, use: expressions.Use | None, nodes: list[ast.AST | None], way: trails.Trail | None,
+        self, number: int, use: expressions.Use | None, nodes: list[ast.expr | None], way: trails.Trail | None,
         matched: list[names.Match | None], steps: list[list[histories.Step]],
     ) -> None:  # fmt: skip
         """Every line that could be edited for an operand."""
@@ -296,7 +303,9 @@ class _Case:
     def history(self, tensor: object) -> list[histories.Step]:
         return unsaid.correct(histories.history(tensor), self.users)
 
-    def trace(self, use: expressions.Use, tensor: object, device: str) -> tuple[ast.AST | None, object]:
+    def trace(
+        self, use: expressions.Use, tensor: OnDevice | None, device: str
+    ) -> tuple[ast.expr | None, OnDevice | None]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
         known = histories.history(tensor)
         if use.inner is None:
@@ -355,7 +364,7 @@ class _Case:
         self,
         number: int,
         use: expressions.Use | None,
-        nodes: list[ast.AST | None],
+        nodes: list[ast.expr | None],
         found: names.Names,
         match: names.Match | None,
         steps: list[histories.Step],
@@ -372,9 +381,7 @@ class _Case:
         if made is not None and not facts["history"]:
             # No operator makes a generator, so that the bridge knows nothing of it; the line that does is in the edit.
             at = places.location(made["file"], made["line"], made["line"], -1, -1, "", made["old"].partition("\n")[0])
-            explicit = "Generator()" not in made["old"]
-            step = {"action": "created", "op": "Generator", "device": facts["device"], "explicit": explicit, "at": at}
-            facts["history"] = [step]
+            facts["history"] = [_created("Generator", facts["device"], "Generator()" not in made["old"], at)]
 
     def other_device(self, number: int, others: list[int]) -> str:
         """Where this operand would have to be for the call to be right."""

@@ -34,7 +34,7 @@ class Known:
     device: str
     """Where it should be."""
     use: expressions.Use | None
-    node: ast.AST | None
+    node: ast.expr | None
     way: trails.Trail | None
     match: names.Match | None
     steps: list[histories.Step]

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from locus.blame.candidates import Cause, location_of
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, source, trails, values
+from locus.program.text_index import last_line
 
 if TYPE_CHECKING:
     from locus.program.shapes import Edit, Step
+
+_Function = ast.FunctionDef | ast.Lambda
 
 
 def of_sample(tensor: object, steps: list[histories.Step], frames: list[types.FrameType]) -> Cause | None:
@@ -27,23 +30,22 @@ def of_sample(tensor: object, steps: list[histories.Step], frames: list[types.Fr
         for method in tree.body:
             if not isinstance(method, ast.FunctionDef) or method.name not in ("__getitem__", "__iter__"):
                 continue
-            given = [n for n in ast.walk(method) if isinstance(n, (ast.Return, ast.Yield)) and n.value is not None]
-            for node in given:
-                if last is None or last["file"] != file.file:
-                    continue
-                if node.lineno <= last["line"] <= (node.end_lineno or 0):
-                    return _given(tensor, file, node.value)
-            for node in given:
-                for part in ast.walk(node.value):
+            nodes = [node for node in ast.walk(method) if isinstance(node, (ast.Return, ast.Yield))]
+            given = [(node, node.value) for node in nodes if node.value is not None]
+            for node, value in given:
+                if last is not None and last["file"] == file.file and node.lineno <= last["line"] <= last_line(node):
+                    return _given(tensor, file, value)
+            for _, value in given:
+                for part in ast.walk(value):
                     if isinstance(part, ast.Attribute) and ast.unparse(part.value) == method.args.args[0].arg:
                         kept = values.get_attribute(dataset, part.attr)
                         held = kept.values() if isinstance(kept, dict) else kept
                         if isinstance(kept, (dict, list, tuple)) and any(item is tensor for item in held):
-                            return _given(tensor, file, node.value)
+                            return _given(tensor, file, value)
     return Cause(last, None) if last is not None else None
 
 
-def _given(tensor: object, file: source.Source, value: ast.AST) -> Cause:
+def _given(tensor: object, file: source.Source, value: ast.expr) -> Cause:
     """Samples are gathered on the host: what is elsewhere is brought there where it is given."""
     edit = rewriting.append_call(file, value, ".cpu()") if values.is_tensor(tensor) and tensor.is_cuda else None
     return Cause(location_of(file, value), edit, file.flat(value))
@@ -51,8 +53,8 @@ def _given(tensor: object, file: source.Source, value: ast.AST) -> Cause:
 
 def of_batch(steps: list[histories.Step], device: str, users: list[types.FrameType]) -> Cause | None:
     """The line in a Dataset or a collate function that made what a loader gave, where those know about devices."""
-    number = next((n for n, step in enumerate(steps) if step.facts["action"] == "received"), None)
-    for step in reversed(steps[:number] if number is not None else []):
+    number = next((n for n, step in enumerate(steps) if step.facts["action"] == "received"), 0)
+    for step in reversed(steps[:number]):
         if step.facts["at"]["line"] == steps[number].facts["at"]["line"] or step.file is None or step.node is None:
             continue  # by the loader itself
         scope = next((a for a in step.file.ancestors(step.node) if isinstance(a, source.Function)), None)
@@ -69,7 +71,7 @@ def _moved_like_the_rest(
     step: histories.Step, scope: ast.AST, device: str, users: list[types.FrameType]
 ) -> Edit | None:
     """`torch.stack(ys)` -> `torch.stack(ys).to(device)`, in a function that moves the other parts of the batch."""
-    if step.call is None or not any(bindings.is_move(node) for node in ast.walk(scope)):
+    if step.file is None or step.call is None or not any(bindings.is_move(node) for node in ast.walk(scope)):
         return None
     words = device_text.write(step.file, step.call, device, users)
     return None if words.startswith('"') else rewriting.append_call(step.file, step.call, f".to({words})")
@@ -81,9 +83,10 @@ def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType])
     if link is None:
         return None
     file, edit = link.context.file, None
-    if histories.called_name(link.node) == "Generator" and device.startswith("cuda"):
-        edit = rewriting.device_argument(file, link.node, device_text.write(file, link.node, device, users))
-    return Cause(location_of(file, link.node), edit)
+    made = link.node
+    if isinstance(made, ast.Call) and histories.called_name(made) == "Generator" and device.startswith("cuda"):
+        edit = rewriting.device_argument(file, made, device_text.write(file, made, device, users))
+    return Cause(location_of(file, made), edit)
 
 
 def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
@@ -103,8 +106,9 @@ def of_state(name: str, users: list[types.FrameType]) -> Cause | None:
     key = name.rpartition("[")[2].rstrip("]")
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
     for file in [each for each in files.values() if each is not None]:
-        node, target = file.once(_left_elements).get(key, (None, None))
-        if node is not None:
+        left = file.once(_left_elements).get(key)
+        if left is not None:
+            node, target = left
             text = f"{file.segment(target)} = "
             keeps = file.edit([source.Change.before(node, text)]) if isinstance(node, ast.Expr) else None
             return Cause(location_of(file, node), keeps)
@@ -115,12 +119,15 @@ def _left_elements(file: source.Source) -> dict[str, tuple[ast.stmt, ast.Subscri
     """The first statements of a file that leave `state[key]` where it is, by the key: what they moved is not kept."""
     found: dict[str, tuple[ast.stmt, ast.Subscript]] = {}
     for node in ast.walk(file.tree):
-        target: ast.AST | None = None
         if isinstance(node, ast.Expr) and bindings.is_move(node.value):
             target = node.value.func.value
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
-            target = node.value if ast.unparse(node.targets[0]) == ast.unparse(node.value) else None
-        if isinstance(target, ast.Subscript):
+        elif isinstance(node, ast.Assign):
+            target = node.value
+        else:
+            continue
+        if not isinstance(target, ast.Subscript):
+            continue
+        if isinstance(node, ast.Expr) or ast.unparse(node.targets[0]) == ast.unparse(target):
             found.setdefault(ast.unparse(target.slice).replace("'", '"'), (node, target))
     return found
 
@@ -136,14 +143,16 @@ def of_unpacked(history: list[Step], device: str, users: list[types.FrameType]) 
     if history:
         return None  # PyTorch calls the hooks inside the operator, where nothing is noted
     files = {frame.f_code.co_filename: source.load(frame.f_code.co_filename) for frame in users}
-    found: list[tuple[source.Source, ast.AST | None, ast.AST | None]] = []
+    found: list[tuple[source.Source, _Function | None, _Function | None]] = []
     for file in [each for each in files.values() if each is not None]:
-        for call in file.find(file.tree, ("call", "saved_tensors_hooks")):
+        for call in file.calls(file.tree, "saved_tensors_hooks"):
             if len(call.args) == 2:
                 found.append((file, _function(file, call.args[0]), _function(file, call.args[1])))
-    if len(found) != 1 or found[0][2] is None:
+    if len(found) != 1:
         return None
     file, pack, unpack = found[0]
+    if unpack is None:
+        return None
     given = _returned(unpack)
     if not given:
         return Cause(location_of(file, unpack), None)
@@ -152,30 +161,30 @@ def of_unpacked(history: list[Step], device: str, users: list[types.FrameType]) 
     return Cause(location_of(file, given[-1]), edit)
 
 
-def _returned(function: ast.AST | None) -> list[ast.expr]:
+def _returned(function: _Function) -> list[ast.expr]:
     if isinstance(function, ast.Lambda):
         return [function.body]
     return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
-def _packed_device(pack: ast.AST | None, unpack: ast.AST | None) -> str:
+def _packed_device(pack: _Function | None, unpack: _Function) -> str:
     """`where` of `where, tensor = packed`, where the first hook gave `tensor.device, tensor.cpu()`."""
     packed = _returned(pack)[-1:] if pack is not None else []
     parts = packed[0].elts if packed and isinstance(packed[0], ast.Tuple) else []
     devices = [n for n, part in enumerate(parts) if isinstance(part, ast.Attribute) and part.attr == "device"]
-    number = devices[0] if devices else None
-    given = getattr(getattr(unpack, "args", None), "args", [])
-    if number is None or not given:
+    if not devices or not unpack.args.args:
         return ""
+    number, given = devices[0], unpack.args.args[0].arg
     for statement in () if isinstance(unpack, ast.Lambda) else batches.statements(unpack):
         for target, value in bindings.pairs(statement):
-            taken = isinstance(value, ast.Name) and value.id == given[0].arg and isinstance(target, ast.Tuple)
-            if taken and len(target.elts) == len(parts) and isinstance(target.elts[number], ast.Name):
-                return target.elts[number].id
-    return f"{given[0].arg}[{number}]"
+            if isinstance(value, ast.Name) and value.id == given and isinstance(target, ast.Tuple):
+                name = target.elts[number] if len(target.elts) == len(parts) else None
+                if isinstance(name, ast.Name):
+                    return name.id
+    return f"{given}[{number}]"
 
 
-def _function(file: source.Source, node: ast.AST) -> ast.AST | None:
+def _function(file: source.Source, node: ast.expr) -> _Function | None:
     if isinstance(node, ast.Lambda):
         return node
     name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")

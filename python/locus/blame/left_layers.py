@@ -40,9 +40,11 @@ def behind(
     matches = [(found.best(number), number) for number in range(len(candidates))]
     for match, number in sorted(matches, key=lambda each: _order(each[0])):
         parameter = candidates[number]
-        if match is None or match.kind not in ("plain-container", "parameter") or match.way.holder is None:
+        if match is None or match.kind not in ("plain-container", "parameter"):
             continue
         owner = owners.facts_of(match, parameter)
+        if owner is None:
+            continue
         follows = owner["moved_to"] == device and owner["device"] in (device, "")
         if (owner["device"] == device and match.kind == "plain-container") or follows:
             only = names.Names({number: [match]}, found.batches, found.roots)

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from locus.blame import givers
 from locus.blame.branches import Branch
-from locus.program import places, source
+from locus.fixing import device_text, rewriting
+from locus.program import histories, places, source
 from locus.program.shapes import Location
+from locus.program.text_index import span
 
 if TYPE_CHECKING:
     import torch
@@ -53,10 +56,9 @@ def _method(kind: type, name: str) -> tuple[source.Source | None, ast.AST | None
     return file, file.function_at(code.co_firstlineno, code.co_name) if file is not None else None
 
 
-def _place(file: source.Source, node: ast.AST, function: str = "") -> Location:
-    return places.location(
-        file.file, node.lineno, node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or -1, function
-    )
+def _place(file: source.Source, node: ast.AST, function: str) -> Location:
+    line, column, end_line, end_column = span(node)
+    return places.location(file.file, line, end_line, column, end_column, function)
 
 
 def _uses(scope: ast.AST, attribute: str) -> list[ast.Attribute]:
@@ -114,11 +116,10 @@ def _decides(file: source.Source, use: ast.AST) -> tuple[ast.If | ast.IfExp, boo
     for node in file.ancestors(use):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not isinstance(inner, ast.stmt):
             return None
-        for block in (getattr(node, field, None) for field in ("body", "orelse", "finalbody")):
-            if isinstance(block, list) and inner in block:
-                for before in reversed(block[: block.index(inner)]):
-                    if isinstance(before, ast.If) and isinstance(before.body[-1], _WAYS_OUT):
-                        return before, True
+        block = file.block(inner) if isinstance(inner, ast.stmt) else []
+        for before in reversed(block[: block.index(inner)] if isinstance(inner, ast.stmt) and block else []):
+            if isinstance(before, ast.If) and isinstance(before.body[-1], _WAYS_OUT):
+                return before, True
         if isinstance(node, (ast.If, ast.IfExp)) and inner is not node.test:
             return node, False
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -149,7 +150,7 @@ def calls(module: nn.Module, function: str, **given: object) -> Location | None:
             if file is None or scope is None:
                 continue
             for node in ast.walk(scope):
-                if isinstance(node, ast.Call) and _name(node.func) == function:
+                if isinstance(node, ast.Call) and histories.called_name(node) == function:
                     keywords = {k.arg: getattr(k.value, "value", None) for k in node.keywords}
                     if all(keywords.get(key) == value for key, value in given.items()):
                         return _place(file, node, f"{type(part).__name__}.forward")
@@ -158,31 +159,22 @@ def calls(module: nn.Module, function: str, **given: object) -> Location | None:
     return None
 
 
-def _name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-
-
 def with_argument(place: Location | None, argument: str) -> Edit | None:
     """The edit that gives the call at a place one more keyword argument, or another value of it."""
     try:
         file = source.load(place["file"]) if place else None
-        if file is None or not place["line"]:
+        if place is None or file is None or not place["line"]:
             return None
         for statement in file.statements_at(place["line"]):
             for node in ast.walk(statement):
-                if not isinstance(node, ast.Call) or node.lineno != place["line"]:
-                    continue
-                text = file.segment(node)
-                if not _fits(place, file, node):
+                if not isinstance(node, ast.Call) or node.lineno != place["line"] or not _fits(place, file, node):
                     continue
                 key = argument.partition("=")[0]
                 given = [k for k in node.keywords if k.arg == key]
                 if given:
                     return file.edit([source.Change.replace(given[0].value, argument.partition("=")[2])])
                 last = (node.args + [k.value for k in node.keywords])[-1:]
-                if not last or not text:
-                    return None
-                return file.edit([source.Change.after(last[0], f", {argument}")])
+                return file.edit([source.Change.after(last[0], f", {argument}")]) if last else None
     except Exception:
         return None
     return None
@@ -190,17 +182,13 @@ def with_argument(place: Location | None, argument: str) -> Edit | None:
 
 def _fits(place: Location, file: source.Source, node: ast.Call) -> bool:
     column = len(file.line(node.lineno).encode()[: node.col_offset].decode(errors="replace"))
-    return place["column"] in (column, 0) or place["column"] == column
+    return place["column"] in (column, 0)
 
 
 def made_on_device(tensor: torch.Tensor, device: str) -> Edit | None:
     """The edit that makes a tensor on the rank's device in the first place."""
-    from locus.blame import givers
-    from locus.fixing import device_text, rewriting
-    from locus.program import histories
-
     made = next((step for step in histories.history(tensor) if step.facts["action"] == "created"), None)
-    if made is None or made.file is None or not givers.is_made_anew(made):
+    if made is None or made.file is None or made.call is None or not givers.is_made_anew(made):
         return None
     frames = places.frames_here()
     try:

@@ -23,7 +23,8 @@ _METHODS = ("to", "cuda", "to_device", "move_to", "move")
 def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
     """`self.x.to(device)` by itself in such a method, `v.to(device)` in a loop over what a dict holds: what is left
     where it was ("" where its own name says it best), and the edit that keeps it. Only where the line has copied."""
-    stored = [(link.context.me, link.target.attr) for link in trail.links if link.how == "attribute"]
+    attributes = [(link.context.me, link.target) for link in trail.links if link.how == "attribute"]
+    stored = [(me, target.attr) for me, target in attributes if isinstance(target, ast.Attribute)]
     for owner, attribute in [*trail.owners, *stored]:
         for file, tree in () if values.is_module(owner) else bindings.class_trees(owner):
             for method in tree.body:
@@ -40,11 +41,10 @@ def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
 
 def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> tuple[str, Edit] | None:
     me = bindings.self_name(scope)
-    for statement in text_index.once(scope, _dropped):
-        call = statement.value
+    for statement, moved in text_index.once(scope, _dropped):
         if not histories.has_copied(file.file, statement.lineno):
             continue
-        moved, name, changes = call.func.value, "", None
+        name, changes = "", None
         if attribute is not None and ast.unparse(moved) == f"{me}.{attribute}":
             name = f"{me}.{attribute}"
             changes = [source.Change.before(statement, f"{name} = ")]
@@ -56,9 +56,10 @@ def _dropped_in(file: source.Source, scope: ast.AST, attribute: str | None) -> t
     return None
 
 
-def _dropped(scope: ast.AST) -> list[ast.Expr]:
-    """The statements `x.to(device)` of a function, whose result nobody keeps."""
-    return [s for s in batches.statements(scope) if isinstance(s, ast.Expr) and bindings.is_move(s.value)]
+def _dropped(scope: ast.AST) -> list[tuple[ast.Expr, ast.expr]]:
+    """The statements `x.to(device)` of a function, whose result nobody keeps, and x."""
+    every = [statement for statement in batches.statements(scope) if isinstance(statement, ast.Expr)]
+    return [(statement, statement.value.func.value) for statement in every if bindings.is_move(statement.value)]
 
 
 def _kept_in_container(
@@ -66,15 +67,16 @@ def _kept_in_container(
 ) -> list[source.Change] | None:
     """`for k, v in batch.items(): v.to(device)` -> `batch[k] = v.to(device)`; setattr() for an object's own."""
     loop = next((a for a in file.ancestors(statement) if isinstance(a, (ast.For, *source.Function))), None)
-    given = loop.iter if isinstance(loop, ast.For) else None
-    is_items = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "items"
-    target = loop.target if is_items else None
+    method = loop.iter.func if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) else None
+    if not isinstance(loop, ast.For) or not isinstance(method, ast.Attribute) or method.attr != "items":
+        return None
+    target = loop.target
     if not isinstance(target, ast.Tuple) or len(target.elts) != 2 or ast.unparse(target.elts[1]) != name:
         return None
-    key, held = ast.unparse(target.elts[0]), file.flat(given.func.value)
+    key, held = ast.unparse(target.elts[0]), file.flat(method.value)
     if held in (f"vars({me})", f"{me}.__dict__"):
         return [source.Change.before(statement, f"setattr({me}, {key}, "), source.Change.after(statement, ")")]
-    plain = isinstance(given.func.value, (ast.Name, ast.Attribute, ast.Subscript))
+    plain = isinstance(method.value, (ast.Name, ast.Attribute, ast.Subscript))
     plain = plain and (attribute is None or held == f"{me}.{attribute}")
     return [source.Change.before(statement, f"{held}[{key}] = ")] if plain else None
 
@@ -104,7 +106,8 @@ def _given_unmoved(file: source.Source, method: ast.FunctionDef, attribute: str)
             continue
         call = node.value
         given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is not None)]
-        move = next((value for value in given if bindings.is_move(value) and _is_own(value, method)), None)
+        moves = [value for value in given if bindings.is_move(value)]
+        move = next((value for value in moves if _is_own(value, method)), None)
         if move is None:
             continue
         suffix = rewriting.same_move(file, move)
@@ -118,7 +121,7 @@ def _given_unmoved(file: source.Source, method: ast.FunctionDef, attribute: str)
     return None
 
 
-def _is_own(move: ast.Call, method: ast.FunctionDef) -> bool:
+def _is_own(move: bindings.Move, method: ast.FunctionDef) -> bool:
     """Whether what is moved is an attribute of the method's object."""
     held = move.func.value
     return isinstance(held, ast.Attribute) and ast.unparse(held.value) == bindings.self_name(method)
@@ -143,11 +146,11 @@ def _last_move(method: ast.FunctionDef, owner: object, attribute: str, device: s
 
 def _same_for(file: source.Source, statement: ast.stmt, other: str, attribute: str) -> Edit | None:
     """The statement again, for the attribute that was forgotten."""
-    single = isinstance(statement, ast.Assign) and len(statement.targets) == 1
-    if not single or not isinstance(statement.targets[0], ast.Attribute) or not rewriting.starts_line(file, statement):
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if len(targets) != 1 or not isinstance(targets[0], ast.Attribute) or not rewriting.starts_line(file, statement):
         return None
     text = ast.unparse(_Renamed(other, attribute).visit(ast.parse(ast.unparse(statement)).body[0]))
-    return file.insertion(statement.end_lineno, f"{rewriting.indent_of(file, statement)}{text}")
+    return file.insertion(text_index.last_line(statement), f"{rewriting.indent_of(file, statement)}{text}")
 
 
 class _Renamed(ast.NodeTransformer):

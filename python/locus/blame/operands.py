@@ -16,7 +16,7 @@ from locus.program import source
 if TYPE_CHECKING:
     import torch
 
-    from locus.program.raw_shapes import RawOperand
+    from locus.program.raw_shapes import OnDevice, RawOperand
     from locus.program.shapes import Operand
 
 
@@ -43,9 +43,14 @@ def is_saved(name: str, frame: types.FrameType) -> bool:
     return False
 
 
+def raw(argument: str, position: int, tensor: torch.Tensor | None) -> RawOperand:
+    """An operand that the bridge has not seen."""
+    return {"argument": argument, "position": position, "index": -1, "tensor": tensor, "odd": False, "rule": "same",
+            "written": False, "device": str(tensor.device) if tensor is not None else ""}  # fmt: skip
+
+
 def plain(operand: RawOperand) -> Operand:
     """What can be read off the tensor itself."""
-    tensor = operand.get("tensor")
     facts: Operand = {
         "argument": operand.get("argument", ""), "position": operand.get("position", -1), "expression": None,
         "name": "", "kind": "temporary", "device": "", "shape": [], "dtype": "", "zero_dim": False,
@@ -54,17 +59,15 @@ def plain(operand: RawOperand) -> Operand:
         "owner": None, "history": [], "edits": {},
     }  # fmt: skip
     facts["device"] = str(operand.get("device", ""))  # of a tensor that is gone
-    facts.update(read(tensor))  # type: ignore[typeddict-item]  # keys that it has, with values of their types
+    read(facts, operand.get("tensor"))
     return facts
 
 
-def read(tensor: torch.Tensor | None) -> dict[str, object]:
-    """The facts that a tensor itself gives."""
-    facts: dict[str, object] = {}
+def read(facts: Operand, tensor: OnDevice | None) -> None:
+    """Fills in what a tensor itself shows."""
     for key, reader in _READERS.items():
-        with contextlib.suppress(BaseException):  # a tensor subclass may refuse anything
-            facts[key] = reader(tensor)  # type: ignore[arg-type]  # None has none of these: suppressed
-    return facts
+        with contextlib.suppress(BaseException):  # a tensor subclass may refuse anything; other things have less
+            facts[key] = reader(tensor)  # type: ignore[literal-required, arg-type]  # keys that it has; suppressed
 
 
 _READERS: dict[str, Callable[[torch.Tensor], object]] = {

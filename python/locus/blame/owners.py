@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from locus.program.shapes import Owner
 
 
-def facts_of(match: names.Match, tensor: object) -> Owner:
-    """The owner of a CASE's operand: the module (or optimizer) that holds the tensor, and where it was moved."""
+def facts_of(match: names.Match, tensor: object) -> Owner | None:
+    """The owner of a CASE's operand: the module (or optimizer) that holds the tensor, and where it was moved. None:
+    there is none."""
     holder = match.way.holder
+    if holder is None:
+        return None
     facts: Owner = {
         "name": holder.root_name, "class": type(holder.module).__name__, "path": holder.path,
         "attribute": match.way.attribute, "device": "", "moved_at": None, "moved_to": None,

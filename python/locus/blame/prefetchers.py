@@ -12,6 +12,7 @@ import types
 from locus.blame.candidates import Cause, location_of
 from locus.fixing import rewriting
 from locus.program import batches, bindings, histories, source
+from locus.program.text_index import last_line
 
 
 def of_received(name: str, steps: list[histories.Step], users: list[types.FrameType]) -> Cause | None:
@@ -41,7 +42,7 @@ def _is_running(file: source.Source, scope: ast.AST, users: list[types.FrameType
     return any(file.function_at(code.co_firstlineno, code.co_name) is scope for code in codes)
 
 
-def _bound_again(file: source.Source, scope: ast.AST, name: str, moved: list[ast.Call]) -> Cause | None:
+def _bound_again(file: source.Source, scope: ast.AST, name: str, moved: list[bindings.Move]) -> Cause | None:
     """`y = y`, `y = y.long()`: a statement of its own that could have moved it."""
     for statement in batches.statements(scope):
         for target, value in () if isinstance(statement, (ast.For, ast.AsyncFor)) else bindings.pairs(statement):
@@ -51,7 +52,7 @@ def _bound_again(file: source.Source, scope: ast.AST, name: str, moved: list[ast
     return None
 
 
-def _handed_on(file: source.Source, name: str, moved: list[ast.Call]) -> Cause | None:
+def _handed_on(file: source.Source, name: str, moved: list[bindings.Move]) -> Cause | None:
     """`yield x.to(device), y`: the part as it stands beside one that is moved there."""
     for move in moved:
         together = file.parent(move)
@@ -63,13 +64,11 @@ def _handed_on(file: source.Source, name: str, moved: list[ast.Call]) -> Cause |
     return None
 
 
-def _beside(file: source.Source, name: str, moved: list[ast.Call]) -> Cause | None:
+def _beside(file: source.Source, name: str, moved: list[bindings.Move]) -> Cause | None:
     """A line of its own after `x = x.to(device)`."""
-    own = [(file.statement(move), rewriting.same_move(file, move)) for move in moved]
-    own = [(s, suffix) for s, suffix in own if rewriting.moves_itself(s)]
-    own = [(s, suffix) for s, suffix in own if rewriting.starts_line(file, s) and rewriting.ends_line(file, s)]
-    if not own:
-        return Cause(location_of(file, file.statement(moved[-1])), None)
-    statement, suffix = own[-1]
-    line = f"{rewriting.indent_of(file, statement)}{name} = {name}{suffix}"
-    return Cause(location_of(file, statement), file.insertion(statement.end_lineno, line))
+    for move in reversed(moved):
+        statement = file.statement(move)
+        if rewriting.moves_itself(statement) and rewriting.has_lines(file, statement):
+            line = f"{rewriting.indent_of(file, statement)}{name} = {name}{rewriting.same_move(file, move)}"
+            return Cause(location_of(file, statement), file.insertion(last_line(statement), line))
+    return Cause(location_of(file, file.statement(moved[-1]) or moved[-1]), None)

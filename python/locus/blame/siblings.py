@@ -6,6 +6,7 @@ Reads trees, and values only where a frame runs them.
 from __future__ import annotations
 
 import ast
+from typing import TypeGuard
 
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, text_index, values
@@ -17,7 +18,7 @@ def moved_in_statement(link: Link) -> bool:
     return bool(_placed_in_statement(link))
 
 
-def move_in_statement(link: Link, device: str) -> ast.Call | None:
+def move_in_statement(link: Link, device: str) -> bindings.Move | None:
     """The `x.to(device)` beside a value, to be made with the value as well; None where it goes to another device."""
     moves = [node for node in _placed_in_statement(link) if bindings.is_move(node)]
     if not moves or not moves[0].args or isinstance(moves[0].args[0], (ast.Constant, ast.JoinedStr)):
@@ -49,11 +50,11 @@ def places_tensor(node: ast.AST) -> bool:
     """`x.to(device)`, `torch.zeros(3, device=device)`: says where a tensor shall be."""
     if bindings.is_move(node):
         return moves_tensor(node)
-    made = isinstance(node, ast.Call) and makers.makes_tensor(node)
-    return made and any(k.arg == "device" for k in node.keywords)
+    given = node.keywords if isinstance(node, ast.Call) and makers.makes_tensor(node) else []
+    return any(keyword.arg == "device" for keyword in given)
 
 
-def moves_tensor(move: ast.Call) -> bool:
+def moves_tensor(move: bindings.Move) -> bool:
     """Not `Net().to(device)`."""
     made = move.func.value
     return not (isinstance(made, ast.Call) and histories.called_name(made)[:1].isupper())
@@ -71,17 +72,17 @@ def moved_nearby(link: Link) -> bool:
     if isinstance(statement, (ast.For, ast.AsyncFor)):
         moving = [other for other in statement.body if _moves_something(other)]
     else:
-        moving = text_index.once(file.parent(statement), _moving).get(statement, [])
+        parent = file.parent(statement)
+        moving = text_index.once(parent, _moving).get(statement, []) if parent is not None else []
     return any(other is not statement and not _is_bound_by(other, link.target) for other in moving)
 
 
 def _moving(parent: ast.AST) -> dict[ast.stmt, list[ast.stmt]]:
     """The statements inside one, with those of the same block that move something."""
     found: dict[ast.stmt, list[ast.stmt]] = {}
-    for _, block in ast.iter_fields(parent):
-        if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
-            moving = [statement for statement in block if _moves_something(statement)]
-            found.update(dict.fromkeys(block, moving))
+    for block in text_index.blocks(parent):
+        moving = [statement for statement in block if _moves_something(statement)]
+        found.update(dict.fromkeys(block, moving))
     return found
 
 
@@ -95,10 +96,8 @@ def _moves_something(statement: ast.stmt) -> bool:
 
 def _is_bound_by(statement: ast.stmt, target: ast.AST | None) -> bool:
     """Whether a statement binds the value's own name: it would have moved it."""
-    if target is None:
-        return False
-    texts = [ast.unparse(t) for t in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])]
-    return ast.unparse(target) in texts
+    bound = [ast.unparse(each) for each, _ in bindings.pairs(statement)]
+    return target is not None and ast.unparse(target) in bound
 
 
 def _is_left_among(link: Link) -> bool:
@@ -123,9 +122,7 @@ def elements_moved_beside(link: Link) -> str:
     if link.how not in ("attribute", "assign") or not isinstance(link.node, ast.Name):
         return ""
     file = link.context.file
-    parent = file.parent(link.statement)
-    blocks = [block for _, block in ast.iter_fields(parent) if isinstance(block, list) and link.statement in block]
-    for statement in blocks[0] if blocks else ():
+    for statement in file.block(link.statement):
         value = statement.value if isinstance(statement, ast.Assign) else None
         if isinstance(value, (ast.ListComp, ast.GeneratorExp)) and bindings.is_move(value.elt):
             given = value.generators[0].iter
@@ -136,7 +133,7 @@ def elements_moved_beside(link: Link) -> str:
     return ""
 
 
-def moved_later(link: Link) -> ast.Assign | None:
+def moved_later(link: Link) -> bindings.OwnMove | None:
     """`test_x = test_x.cuda()` below `test_x, test_y = load()`: the last such statement for what was bound together
     with a value, where the value itself is not moved so."""
     if link.how == "assign" and isinstance(link.target, ast.Name) and link.target is not link.node:
@@ -144,19 +141,15 @@ def moved_later(link: Link) -> ast.Assign | None:
     if link.how != "assign" or not isinstance(link.target, (ast.Tuple, ast.List)):
         return None
     names = set(batches.targets(link.target))
-    moves = {
-        statement.targets[0].id: statement
-        for statement in batches.statements(link.context.scope)
-        if rewriting.moves_itself(statement) and isinstance(statement.targets[0], ast.Name)
-        and statement.lineno > link.statement.lineno and bindings.is_move(statement.value)
-    }  # fmt: skip
+    later = [s for s in batches.statements(link.context.scope) if s.lineno > link.statement.lineno]
+    moves = {_moved_variable(statement): statement for statement in later if _moves_variable(statement)}
     if link.name in moves:
         return None
     fellows = [move for name, move in moves.items() if name in names - {link.name} and _is_bound_at(link, move)]
     return fellows[-1] if fellows else None
 
 
-def _moved_in_row(link: Link, name: str) -> ast.Assign | None:
+def _moved_in_row(link: Link, name: str) -> bindings.OwnMove | None:
     """The last of several statements `x = x.cuda()` in a row, under a condition or not, below the one that binds this
     name, which is not among theirs."""
     row: list[ast.stmt] = []
@@ -164,40 +157,41 @@ def _moved_in_row(link: Link, name: str) -> ast.Assign | None:
         if statement is not None and _moves_variable(statement):
             row.append(statement)
             continue
-        rows = [row, statement.body] if isinstance(statement, ast.If) else [row]
-        found = next((each for each in rows if _are_fellows(each, link, name)), None)
-        if found is not None:
-            return found[-1]
+        for each in [row, statement.body] if isinstance(statement, ast.If) else [row]:
+            moves = [move for move in each if _moves_variable(move)]
+            if len(moves) == len(each) > 1 and _are_fellows(moves, link, name):
+                return moves[-1]
         row = []
     return None
 
 
-def _moves_variable(statement: ast.stmt) -> bool:
+def _moves_variable(statement: ast.stmt) -> TypeGuard[bindings.OwnMove]:
     """`x = x.to(device)`."""
-    own = rewriting.moves_itself(statement) and isinstance(statement.targets[0], ast.Name)
-    return own and bindings.is_move(statement.value)
+    return rewriting.moves_itself(statement) and bindings.is_move(statement.value) and bool(_moved_variable(statement))
 
 
-def _are_fellows(row: list[ast.stmt], link: Link, name: str) -> bool:
-    """Whether statements move several variables that are bound in the same block as this one, and not this one."""
-    if len(row) < 2 or not all(map(_moves_variable, row)):
-        return False
-    names = [statement.targets[0].id for statement in row]
+def _moved_variable(move: bindings.OwnMove) -> str:
+    return move.targets[0].id if isinstance(move.targets[0], ast.Name) else ""
+
+
+def _are_fellows(moves: list[bindings.OwnMove], link: Link, name: str) -> bool:
+    """Whether statements move variables that are bound in the same block as this one, and not this one."""
+    names = [_moved_variable(move) for move in moves]
     file, block = link.context.file, link.context.file.parent(link.statement)
     beside = [each for each in names for s in bindings.binders(link.context.scope, each) if file.parent(s) is block]
     return name not in names and bool(beside)
 
 
-def _is_bound_at(link: Link, move: ast.Assign) -> bool:
+def _is_bound_at(link: Link, move: bindings.OwnMove) -> bool:
     """Whether what a statement moves is what the link's statement has bound, and not something later of that name."""
     file = link.context.file
     flow = flow_of(file, link.context.scope)
-    moved = move.value.func.value if isinstance(move.value, ast.Call) else None
+    moved = move.value.func.value
     reaching = flow.reaching(moved) if flow is not None and isinstance(moved, ast.Name) else ()
     return any(each.node is link.statement or file.statement(each.node) is link.statement for each in reaching)
 
 
-def moved_in_loop(link: Link) -> list[ast.Call]:
+def moved_in_loop(link: Link) -> list[bindings.Move]:
     """The moves of what a loop gives beside a value: `x.to(device)` in `for x, y in pairs:`."""
     loop, names = link.statement, batches.targets(link.target) if link.target is not None else []
     if link.how != "loop" or not isinstance(loop, (ast.For, ast.AsyncFor)) or link.name not in names:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from locus.program import source
 from locus.program.source import Change
+from locus.program.text_index import last_line
 
 if TYPE_CHECKING:
     from locus.program.shapes import Edit, Location
@@ -22,12 +23,12 @@ def moved_after(early: Location, others: Sequence[Location]) -> Edit | None:
         if file is None or any(place["file"] != early["file"] for place in others):
             return None
         statement = _statement_at(file, early["line"])
-        block = _block(file, statement) if statement is not None else None
-        if statement is None or block is None:
+        block = file.block(statement) if statement is not None else []
+        if statement is None or not block:
             return None
         last = block.index(statement)
         for place in others:
-            index = next((n for n, each in enumerate(block) if each.lineno <= place["line"] <= _end(each)), None)
+            index = next((n for n, each in enumerate(block) if each.lineno <= place["line"] <= last_line(each)), None)
             if index is None or isinstance(block[index], (ast.FunctionDef, ast.ClassDef)):
                 return None
             last = max(last, index)
@@ -40,7 +41,7 @@ def moved_after(early: Location, others: Sequence[Location]) -> Edit | None:
 
 
 def _move(file: source.Source, statement: ast.stmt, target: ast.stmt) -> Edit | None:
-    first, end, after = statement.lineno, _end(statement), _end(target)
+    first, end, after = statement.lineno, last_line(statement), last_line(target)
     if any(file.line(number).strip().endswith("\\") or ";" in file.line(number) for number in (first, end, after)):
         return None  # several statements on a line
     moved = "\n".join(file.lines[first - 1 : end])
@@ -51,19 +52,6 @@ def _move(file: source.Source, statement: ast.stmt, target: ast.stmt) -> Edit | 
 def _statement_at(file: source.Source, line: int) -> ast.stmt | None:
     found = [each for each in file.statements_at(line) if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Expr))]
     return found[-1] if found else None
-
-
-def _block(file: source.Source, statement: ast.stmt) -> list[ast.stmt] | None:
-    parent = file.parent(statement)
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(parent, field, None)
-        if isinstance(block, list) and statement in block:
-            return block
-    return None
-
-
-def _end(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from locus.blame import nested, siblings
 from locus.fixing import device_text
@@ -47,7 +47,7 @@ def _is_identity(link: Link) -> bool:
     return same or any(word in named for word in ("device", "gpu", "cuda"))
 
 
-def hands_on(node: ast.AST) -> bool:
+def hands_on(node: ast.AST) -> TypeGuard[ast.GeneratorExp | ast.ListComp | ast.DictComp]:
     """`(t for t in batch)`: a comprehension that changes nothing."""
     if not isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.DictComp)) or len(node.generators) != 1:
         return False

@@ -142,17 +142,13 @@ def _add_order(setting: Setting, file: source.Source, node: ast.AST) -> None:
     if statement is None or own is None:
         return
     setting.text = file.flat(own)
-    parent = file.parent(statement)
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(parent, field, None)
-        if not isinstance(block, list) or statement not in block:
-            continue
-        for after in block[block.index(statement) + 1 :]:
-            call = _collective_in(after)
-            if call is not None:
-                setting.next_text = file.flat(call)
-                setting.next = _head(file, call)
-                return
+    block = file.block(statement)
+    for after in block[block.index(statement) + 1 :] if block else ():
+        call = _collective_in(after)
+        if call is not None:
+            setting.next_text = file.flat(call)
+            setting.next = _head(file, call)
+            return
 
 
 def _collective_in(node: ast.AST | None) -> ast.Call | None:

@@ -136,9 +136,6 @@ def _calls_without(parameter: Parameter, users: list[types.FrameType]) -> Iterat
         name = holder.name
     files = [parameter.file, *(source.load(frame.f_code.co_filename) for frame in users)]
     for file in {each.file: each for each in files if each is not None}.values():
-        for call in file.find(file.tree, ("call", name)):
-            given = isinstance(call, ast.Call) and bindings.argument_of(
-                call, parameter.file, parameter.function, parameter.name
-            )
-            if isinstance(call, ast.Call) and given is None:
+        for call in file.calls(file.tree, name):
+            if bindings.argument_of(call, parameter.file, parameter.function, parameter.name) is None:
                 yield file, call

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from locus.blame import siblings
-from locus.fixing import device_text, rewriting
+from locus.fixing import device_text
 from locus.program import bindings, histories, makers, source, values
 from locus.program.links import Link, flow_of, sources
 from locus.vocabulary import Fact
@@ -161,11 +161,10 @@ def has_placed_neighbor(file: source.Source, call: ast.Call) -> bool:
 
 def _neighbors(file: source.Source, statement: ast.stmt) -> list[ast.stmt]:
     """The assignments directly before and after a statement."""
-    after = rewriting.statements_after(file, statement)[:1]
-    fields = ast.iter_fields(file.parent(statement) or file.tree)
-    blocks = [block for _, block in fields if isinstance(block, list) and statement in block]
-    before = blocks[0][max(0, blocks[0].index(statement) - 1) : blocks[0].index(statement)] if blocks else []
-    return [each for each in (*before, *after) if isinstance(each, ast.Assign)]
+    block = file.block(statement)
+    place = block.index(statement) if block else 0
+    beside = [*block[max(0, place - 1) : place], *block[place + 1 : place + 2]]
+    return [each for each in beside if isinstance(each, ast.Assign)]
 
 
 def moves_fellow_argument(use: expressions.Use, name: str, device: str) -> bool:
@@ -177,7 +176,7 @@ def moves_fellow_argument(use: expressions.Use, name: str, device: str) -> bool:
     given = bindings.parameters(scope) if scope is not None else []
     if scope is None or name not in given:
         return False
-    for move in file.find(scope, ("call", "to"), ("call", "cuda")):
+    for move in file.calls(scope, "to", "cuda"):
         if not bindings.is_move(move) or device_text.function_of(file, move) is not scope:
             continue
         moved = move.func.value

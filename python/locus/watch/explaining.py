@@ -19,7 +19,9 @@ import torch
 
 from locus._load import load_bridge
 from locus.blame import facts
+from locus.blame.operands import raw
 from locus.program import expressions, histories, places, shapes, source, values
+from locus.program.text_index import span
 from locus.watch import forked, messages, refusals
 from locus.watch.messages import Finding
 from locus.watch.tracebacks import traceback_frames
@@ -55,10 +57,10 @@ def describe(
     if said.kind == "fork":
         return True, forked_case(text, frames)
     first = next((line for line in text.splitlines() if said.match[0] in line), text.partition("\n")[0])
-    raw = _raw(said, first, frames)
-    if raw is None:
+    seen = _raw(said, first, frames)
+    if seen is None:
         return None
-    case = facts.build_case(raw, frames)
+    case = facts.build_case(seen, frames)
     case["replica"] = places.in_replica(frames)
     _tell_of_new(case)
     if said.kind == "gradient" and case["operands"]:
@@ -81,12 +83,11 @@ def _raised_by_others(frame: types.FrameType) -> bool:
     if places.kind_of_file(frame.f_code.co_filename) in ("torch", "standard"):
         return False
     file = source.load(frame.f_code.co_filename)
-    node = file.at(*places.positions(frame.f_code, frame.f_lasti)) if file is not None else None
-    while node is not None and not isinstance(node, ast.stmt):
-        node = file.parent(node)
-    if node is None and file is not None:
-        return any(isinstance(s, ast.Raise) for s in file.statements_at(frame.f_lineno))
-    return isinstance(node, ast.Raise)
+    if file is None:
+        return False
+    node = file.at(*places.positions(frame.f_code, frame.f_lasti))
+    around = file.statements_at(frame.f_lineno) if node is None else [file.statement(node)]
+    return any(isinstance(statement, ast.Raise) for statement in around)
 
 
 def forked_case(text: str, frames: list[types.FrameType]) -> Case:
@@ -122,8 +123,10 @@ def _raw(said: messages.Said, message: str, frames: list[types.FrameType]) -> Ra
     _judge_unread(operands, kind, home, other)
     if not any(operand["odd"] for operand in operands):
         return None  # the tensors that can be read all agree: whatever is wrong, we don't see it
-    kept = kind if kind in ("operator", "index", "lengths", "host-access") else "operator"
-    return _case(kept, _operator(said, frames[0]), home, message, operands, frames)
+    return _case(_KEPT.get(kind, "operator"), _operator(said, frames[0]), home, message, operands, frames)
+
+
+_KEPT: dict[str, CaseKind] = {"index": "index", "lengths": "lengths", "host-access": "host-access"}
 
 
 def _case(
@@ -137,7 +140,7 @@ def _case(
 
 def _is_odd(kind: str, number: int, operand: RawOperand, home: str) -> bool:
     tensor, device = operand["tensor"], operand["device"]
-    if tensor is None:
+    if not values.is_tensor(tensor):
         return bool(device) and device != home
     if kind == "index":
         return number > 0 and device not in ("cpu", home)
@@ -186,10 +189,8 @@ def _operator(said: messages.Said, frame: types.FrameType) -> str:
 def operator_at(frame: types.FrameType) -> str:
     """What is called at a frame's line, by the name that its text gives it."""
     node = _node(frame)
-    if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name:
-            return name
+    if isinstance(node, ast.Call) and histories.called_name(node):
+        return histories.called_name(node)
     words = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul", ast.Pow: "pow"}
     if isinstance(node, (ast.BinOp, ast.AugAssign)):
         return words.get(type(node.op), type(node.op).__name__.lower())
@@ -211,9 +212,9 @@ def _operands(kind: str, frames: list[types.FrameType]) -> list[RawOperand]:
         module = values.get_attribute(owner, "module") if owner is not None else frame.f_locals.get("module")
         held = [*module.parameters(), *module.buffers()] if values.is_module(module) else []
         found = [frame.f_locals["t"]] if values.is_tensor(frame.f_locals.get("t")) else held
-        return [_operand("self", number, tensor) for number, tensor in enumerate(found)]
+        return [raw("self", number, tensor) for number, tensor in enumerate(found)]
     if kind == "parameters":
-        return [_operand("param", 0, t) for t in [frame.f_locals.get("param")] if values.is_tensor(t)]
+        return [raw("param", 0, t) for t in [frame.f_locals.get("param")] if values.is_tensor(t)]
     node = _node(frame)
     out = [k.value for k in node.keywords if k.arg == "out"] if isinstance(node, ast.Call) else []
     listed: dict[int, RawOperand] = {}
@@ -222,22 +223,17 @@ def _operands(kind: str, frames: list[types.FrameType]) -> list[RawOperand]:
         read = _tensors(values.evaluate(part, frame)) or _tensors(_stem(part, frame))
         for tensor in read:
             argument = "out" if part in out else f"argument {len(listed)}"
-            listed.setdefault(id(tensor), _operand(argument, len(listed), tensor))
+            listed.setdefault(id(tensor), raw(argument, len(listed), tensor))
         if not read and isinstance(part, (ast.Call, ast.BinOp)):
-            new = _operand("argument", -1, None)
+            new = raw("argument", -1, None)
             new["device"], new["node"] = _device_in_text(part, frame), part if is_user else None
             listed[id(part)] = new
     if not listed and not is_user:
         # A function in C++ was called with what a library function has in its local variables.
         for value in list(frame.f_locals.values()):
             for tensor in _tensors(value):
-                listed.setdefault(id(tensor), _operand(f"argument {len(listed)}", len(listed), tensor))
+                listed.setdefault(id(tensor), raw(f"argument {len(listed)}", len(listed), tensor))
     return list(listed.values())
-
-
-def _operand(argument: str, number: int, tensor: torch.Tensor | None) -> RawOperand:
-    return {"argument": argument, "position": number, "index": -1, "tensor": tensor, "odd": False, "rule": "same",
-            "written": False, "device": str(tensor.device) if tensor is not None else ""}  # fmt: skip
 
 
 def _tensors(value: object) -> list[torch.Tensor]:
@@ -320,10 +316,11 @@ def _gradient(said: messages.Said, message: str, frames: list[types.FrameType]) 
         return None
     if odd is not None:
         home = str(odd[0].device)
-        operands = [{**_operand("gradient", 0, odd[1]), "odd": True},
-                    _operand("output" if op == "backward" else "tensor", 1, odd[0])]  # fmt: skip
+        operands = [raw("gradient", 0, odd[1]), raw("output" if op == "backward" else "tensor", 1, odd[0])]
     else:
-        operands = [{**_operand("gradient", 0, None), "device": given, "odd": True}]
+        operands = [raw("gradient", 0, None)]
+        operands[0]["device"] = given
+    operands[0]["odd"] = True
     return _case("gradient", op, home, message, operands, frames) if home else None
 
 
@@ -333,14 +330,14 @@ def _returned_by(node: str, frames: list[types.FrameType]) -> Location | None:
     for frame in frames if name != node else ():
         for names in (frame.f_locals, frame.f_globals):
             code = getattr(getattr(names.get(name), "backward", None), "__code__", None)
-            file = source.load(code.co_filename) if code is not None else None
-            scope = file.function_at(code.co_firstlineno, code.co_name) if file is not None else None
+            file = source.load(code.co_filename) if isinstance(code, types.CodeType) else None
+            if code is None or file is None or not places.is_user_file(file.file):
+                continue
+            scope = file.function_at(code.co_firstlineno, code.co_name)
             returns = [one for one in ast.walk(scope) if isinstance(one, ast.Return)] if scope is not None else []
-            if len(returns) == 1 and places.is_user_file(file.file):
-                at = returns[0]
-                return places.location(
-                    file.file, at.lineno, at.end_lineno, at.col_offset, at.end_col_offset, places.function_name(code)
-                )
+            if len(returns) == 1:
+                line, column, end_line, end_column = span(returns[0])
+                return places.location(file.file, line, end_line, column, end_column, places.function_name(code))
     return None
 
 
@@ -372,7 +369,7 @@ def _assigned(frame: types.FrameType) -> list[tuple[torch.Tensor, torch.Tensor]]
 
 def _generator(said: messages.Said, message: str, frames: list[types.FrameType]) -> RawCase:
     home, given = (_indexed(said.parts[key]) for key in ("home", "a"))
-    operand = _operand("generator", 0, None)
+    operand = raw("generator", 0, None)
     operand["odd"], operand["generator_device"], operand["device"] = True, given, given
     return _case("generator", _operator(said, frames[0]), home, message, [operand], frames)
 

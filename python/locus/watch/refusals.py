@@ -16,7 +16,7 @@ from locus._load import load_bridge
 from locus.blame import findings, module_sources
 from locus.blame.seen import Facts
 from locus.program import expressions, places, source, values
-from locus.program.shapes import Location
+from locus.program.shapes import Finding, Location
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +28,7 @@ Frames = list[types.FrameType]
 _DDP = "DistributedDataParallel"
 
 
-def explain(kind: str, message: str, frames: Frames) -> dict[str, object] | None:
+def explain(kind: str, message: str, frames: Frames) -> Finding | None:
     """The finding behind a refusal of this kind."""
     use = next((places.frame_location(f) for f in frames if places.is_user_file(f.f_code.co_filename)), None)
     if use is None:

@@ -289,11 +289,11 @@ def _warn(cause: str, text: str, use: Location) -> None:
 
 def _note_source(bridge: Bridge, raw: RawCase, case: Case) -> None:
     """Whether one line made an operand here and its like elsewhere: a source that is not consistent."""
-    from locus.program import histories, moments
+    from locus.program import histories, moments, values
 
     for operand, facts in zip(raw["operands"], case["operands"]):
         tensor = operand.get("tensor")
-        if tensor is None:
+        if not values.is_tensor(tensor):
             continue
         for step in bridge.origin_chain(tensor):
             if step["placement"] == "derived" or not step["site"]:
