@@ -74,6 +74,8 @@ class _Process:
             [*WORKER, json.dumps(given)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
         )  # fmt: skip
+        assert self.process.stdin is not None and self.process.stdout is not None  # both are pipes
+        self.input, self.output = self.process.stdin, self.process.stdout
         self.entry: int | None = None
         self.case = -1
         self.key: table.Key | None = None
@@ -86,14 +88,14 @@ class _Process:
         self.entry, self.case, self.since = entry, behind - 1, time.monotonic()
         self.key = None
         try:
-            self.process.stdin.write(json.dumps({"entry": entry, "behind": behind}).encode() + b"\n")
-            self.process.stdin.flush()
+            self.input.write(json.dumps({"entry": entry, "behind": behind}).encode() + b"\n")
+            self.input.flush()
         except BrokenPipeError:
             pass  # it is gone; its end is read next
 
     def answers(self) -> list[Answer] | None:
         """What it has said since; None at its end."""
-        data = os.read(self.process.stdout.fileno(), 1 << 16)
+        data = os.read(self.output.fileno(), 1 << 16)
         if not data:
             return None
         self.since = time.monotonic()
@@ -106,8 +108,8 @@ class _Process:
     def end(self) -> int:
         if self.process.poll() is None and (self.entry is not None or not self.begun):
             self.process.kill()
-        self.process.stdin.close()  # the end of its work
-        self.process.stdout.close()
+        self.input.close()  # the end of its work
+        self.output.close()
         return self.process.wait()
 
 
@@ -128,15 +130,15 @@ class Journal:
             return 0
         settings = {**self._settings, **about}
         if not self._fresh and os.path.exists(self.path):
-            self._read(settings)
+            self._read(self.path, settings)
         self._file = open(self.path, "a" if self.done or self.rows else "w", buffering=1)  # noqa: SIM115
         if not self.done and not self.rows:
             self._file.write(json.dumps({"settings": settings}) + "\n")
         return len(self.rows)
 
-    def _read(self, settings: Answer) -> None:
+    def _read(self, path: str, settings: Answer) -> None:
         known = None
-        with open(self.path, encoding="utf-8", errors="replace") as lines:
+        with open(path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
                     one = json.loads(line)
@@ -149,7 +151,7 @@ class Journal:
                     continue  # the last line of a run that was killed
         if known != settings:
             raise UsageError(
-                f"{self.path}: an earlier run was not finished, and it had other settings or another machine. "
+                f"{path}: an earlier run was not finished, and it had other settings or another machine. "
                 "Use --fresh to begin anew, or another file."
             )
 
@@ -172,7 +174,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
             if remove:
-                os.remove(self.path)
+                os.remove(self._file.name)
 
 
 def _how(code: int) -> str:
@@ -240,10 +242,10 @@ class _Taking:
 
     def _start(self, listing: bool = False) -> None:
         one = _Process(self.wanted, listing)
-        self.running.register(one.process.stdout, selectors.EVENT_READ, one)
+        self.running.register(one.output, selectors.EVENT_READ, one)
 
     def _drop(self, one: _Process) -> int:
-        self.running.unregister(one.process.stdout)
+        self.running.unregister(one.output)
         return one.end()
 
     def _begin(self, answer: Answer) -> Answer:
