@@ -10,10 +10,10 @@ import zipfile
 import zlib
 
 import pytest
-
-from locus import scratch
 from locus.process import parts
 from locus.ranks import collector
+
+from locus import scratch
 
 
 @pytest.fixture
