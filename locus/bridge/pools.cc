@@ -24,6 +24,7 @@ std::atomic<int64_t> g_handles{0};
 
 /// The pools that this thread's `with torch.cuda.use_mem_pool(…)` name, by device; the innermost last.
 thread_local std::vector<std::pair<int, sim::PoolId>> t_used;
+constinit thread_local bool t_uses_pools = false;  // asked for each allocation, and cheaper
 
 /// torch.cuda.MemPool. Gone with it, what is free in it goes back to the card.
 class MemoryPool {
@@ -44,10 +45,12 @@ class MemoryPool {
   void enter(int device) const {
     machine().memory(device).hold_pool(id_);
     t_used.emplace_back(device, id_);
+    t_uses_pools = true;
   }
   void leave(int device) const {
     const auto at = std::find(t_used.rbegin(), t_used.rend(), std::pair(device, id_));
     if (at != t_used.rend()) t_used.erase(std::next(at).base());
+    t_uses_pools = !t_used.empty();
     machine().memory(device).release_pool(id_);
   }
 
@@ -61,7 +64,8 @@ class MemoryPool {
 sim::PoolId new_pool() { return {0, ++g_handles}; }
 
 sim::PoolId current_pool(int device, int64_t stream) {
-  if (capturing()) return capture_memory({}, device, stream);
+  const sim::PoolId of_graph = capturing() ? capture_memory({}, device, stream) : sim::PoolId{};
+  if (of_graph != sim::PoolId{} || !t_uses_pools) return of_graph;
   for (auto at = t_used.rbegin(); at != t_used.rend(); ++at) {
     if (at->first == device) return at->second;
   }

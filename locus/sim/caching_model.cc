@@ -133,13 +133,14 @@ void CachingModel::hold_pool(PoolId pool, PoolOptions options) {
 
 void CachingModel::release_pool(PoolId pool) {
   const std::lock_guard guard(state_->mutex);
-  PoolUse& use = state_->pools[state_->pool_number(pool)];
-  if (use.users > 0) --use.users;
+  PoolUse* use = state_->find_pool(pool);
+  if (use != nullptr && use->users > 0) --use->users;
 }
 
 int CachingModel::pool_users(PoolId pool) const {
   const std::lock_guard guard(state_->mutex);
-  return state_->pools[state_->pool_number(pool)].users;
+  const PoolUse* use = state_->find_pool(pool);
+  return use != nullptr ? use->users : 0;
 }
 
 namespace {

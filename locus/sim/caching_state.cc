@@ -44,20 +44,14 @@ CachingModel::Block* CachingModel::State::take_free(std::size_t size, Lane lane)
   return block;
 }
 
-/// Whether the card has so much more, for this process.
-bool CachingModel::State::may_take(std::size_t bytes) const {
-  const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
-  return (!limited || held + bytes <= limit) && bytes <= capacity && held <= capacity - bytes;
-}
+bool CachingModel::State::is_allowed(std::size_t bytes) const { return !limited || held() + bytes <= limit; }
+bool CachingModel::State::card_has(std::size_t bytes) const { return bytes <= capacity && held() <= capacity - bytes; }
 
 CachingModel::Block* CachingModel::State::ask_card(std::size_t size, Lane lane, bool beyond) {
   const std::size_t asked = segment_size(size);
-  if (settings.expandable) {
-    const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
-    if (!beyond && limited && held + asked > limit) return nullptr;
-    return grow(size, lane, beyond);
-  }
-  return beyond || may_take(asked) ? new_segment(asked, lane, size <= kSmallSize) : nullptr;
+  if (!beyond && !is_allowed(asked)) return nullptr;
+  if (settings.expandable) return grow(size, lane, beyond);
+  return beyond || card_has(asked) ? new_segment(asked, lane, size <= kSmallSize) : nullptr;
 }
 
 CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, Lane lane, bool is_small) {
@@ -65,6 +59,7 @@ CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, Lane la
   segment->first =
       new (blocks.take()) Block{bytes, 0, segment->address, lane, segment, nullptr, nullptr, is_small, false};
   segments.insert(segment);
+  count_segment(*segment, 1);
   increase(&MemoryStats::segment, is_small, 1);
   increase(&MemoryStats::reserved_bytes, is_small, static_cast<std::int64_t>(bytes));
   if (bytes >= settings.max_split) stats.oversize_segments.increase(1);
@@ -82,6 +77,7 @@ void CachingModel::State::release_segment(Block* block) {
     trace.add(TraceAction::kSegmentFree, block->address, static_cast<std::int64_t>(block->size), block->lane.stream);
   }
   segments.erase(block->segment);
+  count_segment(*block->segment, -1);
   addresses.give(block->address, block->size);
   segment_cells.give(block->segment);
   blocks.give(block);
@@ -149,7 +145,6 @@ bool CachingModel::State::release_oversized(std::size_t asked, Lane lane) {
 void CachingModel::State::collect() {
   if (settings.collect_from == 0 || !limit_set) return;
   const auto threshold = static_cast<std::size_t>(settings.collect_from * static_cast<double>(limit));
-  const auto held = [&] { return static_cast<std::size_t>(stats.reserved_bytes.all.current); };
   if (held() <= threshold) return;
   const std::size_t target = held() - threshold;
   std::size_t reclaimed = 0;
@@ -178,11 +173,20 @@ void CachingModel::State::collect() {
   }
 }
 
-std::uint32_t CachingModel::State::pool_number(PoolId id) {
+PoolUse* CachingModel::State::find_pool(PoolId id) {
   const auto found = std::find_if(pools.begin(), pools.end(), [id](const PoolUse& pool) { return pool.id == id; });
-  const auto number = static_cast<std::uint32_t>(found - pools.begin());
-  if (found == pools.end()) pools.push_back({id, {}, 0});
-  return number;
+  return found != pools.end() ? &*found : nullptr;
+}
+
+std::uint32_t CachingModel::State::pool_number(PoolId id) {
+  std::size_t place = pools.size();
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    if (pools[i].id == id) return static_cast<std::uint32_t>(i);
+    if (i > 0 && pools[i].users == 0 && pools[i].segments == 0) place = i;  // of a pool that has gone
+  }
+  if (place == pools.size()) pools.emplace_back();
+  pools[place] = {id, {}, 0, 0};
+  return static_cast<std::uint32_t>(place);
 }
 
 /// A free block of a pool that may be used where there is nothing else.

@@ -44,7 +44,7 @@ struct Lane {
 struct PoolUse {
   PoolId id;
   PoolOptions options;
-  int users = 0;
+  int users = 0, segments = 0;  // with neither, its place is another's to take
 };
 
 struct Segment {
@@ -119,7 +119,9 @@ struct CachingModel::State {
   Pool::iterator best_fit(Pool& pool, std::size_t size, caching::Lane lane);
   /// Memory of the card's own: a new segment, or more of an expandable one.
   Block* ask_card(std::size_t size, caching::Lane lane, bool beyond = false);
-  bool may_take(std::size_t bytes) const;
+  std::size_t held() const { return static_cast<std::size_t>(stats.reserved_bytes.all.current); }
+  bool is_allowed(std::size_t bytes) const;  ///< by set_fraction()
+  bool card_has(std::size_t bytes) const;
   Block* new_segment(std::size_t bytes, caching::Lane lane, bool is_small);
   // Expandable segments: expandable_segments.cc.
   Block* grow(std::size_t size, caching::Lane lane, bool beyond);
@@ -130,6 +132,8 @@ struct CachingModel::State {
   void release_free_segments(PoolId of = {});
   bool may_release(caching::Lane lane, PoolId of) const;
   std::uint32_t pool_number(PoolId id);
+  caching::PoolUse* find_pool(PoolId id);
+  void count_segment(const caching::Segment& segment, int more) { pools[segment.lane.pool].segments += more; }
   Block* last_resort(std::size_t size, std::int64_t stream);
   void release_free(Pool& pool, Pool::iterator at);
   bool release_oversized(std::size_t asked, caching::Lane lane);

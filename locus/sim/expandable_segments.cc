@@ -47,6 +47,7 @@ CachingModel::Block* CachingModel::State::room_for(std::size_t size, Lane lane, 
       Block{bytes, 0, segment->address, lane, segment, nullptr, nullptr, is_small, false, /*mapped=*/false};
   segment->first = block;
   segments.insert(segment);
+  count_segment(*segment, 1);
   unmapped.insert(home_key_of(block));
   return block;
 }
@@ -56,8 +57,7 @@ bool CachingModel::State::map(Block* block, std::size_t size, bool beyond) {
   const std::size_t page = page_of(block->small);
   const std::size_t offset = block->address - block->segment->address;
   const std::size_t bytes = round_up(offset + size, page) - offset;
-  const auto held = static_cast<std::size_t>(stats.reserved_bytes.all.current);
-  if (!beyond && (bytes > capacity || held > capacity - bytes)) return false;
+  if (!beyond && !card_has(bytes)) return false;
   home_of(block).erase(home_key_of(block));
   block->mapped = true;
   if (bytes < block->size) {
@@ -117,6 +117,7 @@ void CachingModel::State::unmap(Block* block) {
     return;
   }
   segments.erase(block->segment);  // nothing is left but addresses
+  count_segment(*block->segment, -1);
   addresses.give(block->address, block->segment->total);
   segment_cells.give(block->segment);
   blocks.give(block);

@@ -246,6 +246,23 @@ TEST(CachingModel, PoolsAreApartWhileSomebodyHoldsThem) {
   EXPECT_EQ(model.snapshot().front().pool, PoolId());
 }
 
+TEST(CachingModel, PlacesOfPoolsThatHaveGoneAreUsedAgain) {
+  CachingModel model(0, 200 * kMiB);
+  EXPECT_EQ(model.pool_users({0, 99}), 0) << "asking makes none";
+  for (std::int64_t i = 1; i <= 1000; ++i) {
+    const PoolId pool{0, i};
+    model.hold_pool(pool, {false, i % 2 == 0});
+    Block* block = model.allocate(20 * kMiB, 0, nullptr, pool);
+    ASSERT_EQ(model.snapshot().size(), 1U);
+    EXPECT_EQ(model.snapshot().front().pool, pool);
+    model.free(block);
+    model.release_pool(pool);
+    if (i % 3 == 0) model.free(model.allocate(30 * kMiB, 0, nullptr, pool));  // of nobody's pool any more
+    model.empty_cache(pool);
+    ASSERT_EQ(reserved(model), 0) << i;
+  }
+}
+
 TEST(CachingModel, APoolCanBeTheLastResort) {
   for (const bool last_resort : {false, true}) {
     CachingModel model(0, 100 * kMiB);
