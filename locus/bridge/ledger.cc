@@ -142,7 +142,11 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
     if (peak == 0) continue;
     engine::DeviceMemory& device = report.memory.emplace_back();
     device.device = "cuda:" + std::to_string(i), device.peak = peak;
-    device.capacity = simulated ? machine().memory(i).capacity() : 0, device.timeline = timeline_of(i);
+    // `locus memory` asks for more than any card has, to see what a program takes: that is no capacity.
+    constexpr std::size_t kNoCard = std::size_t{1} << 40;
+    const std::size_t capacity = simulated ? machine().memory(i).capacity() : 0;
+    device.capacity = capacity < kNoCard ? static_cast<std::int64_t>(capacity) : 0;
+    device.timeline = timeline_of(i);
     const auto held = memory_by_line(i).at_peak(allocated_now(i));
     add_lines(device, held, text);
     device.by_module = activations_by_module(held);
