@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus import ANY_REASON, DEVICES
+from corpus import ANY_REASON, DEVICES, read_mistakes
 from forkrunner import ForkRunner, Result
 from schema import problems
 
@@ -91,3 +91,26 @@ def judge(findings: list[dict], path: Path | str, lines: list[int], reasons: lis
         if (verdict.found, verdict.blamed, verdict.reason) > (best.found, best.blamed, best.reason):
             best = verdict
     return best
+
+
+def each_is_found_once(program: ForkRunner, path: Path) -> list[Verdict]:
+    """The check of a program of which each marked mistake is a finding at its line, and nothing else is one."""
+    mistakes = read_mistakes(path.read_text())
+    checked = check(program, path, devices=1)
+    said = "\n".join(f"{f['reason']} at line {f['cause']['line']}: {f['message']}" for f in checked.findings)
+    verdicts = []
+    for mistake in mistakes:
+        verdicts.append(judge(checked.findings, path, mistake.accepted_lines, mistake.reasons))
+        wanted = f"mistake {mistake.number}: {mistake.reasons[0]} at line {mistake.line}"
+        assert verdicts[-1].reason, f"{wanted} is not found; found:\n{said}\n{checked.result.describe()}"
+    assert len(checked.findings) == len(mistakes), said
+    assert not checked.report["notes"], checked.report["notes"]
+    return verdicts
+
+
+def nothing_is_found(program: ForkRunner, path: Path) -> None:
+    """Neither a finding nor a note, and the program prints what it prints unchecked."""
+    checked = check(program, path, devices=1)
+    assert checked.findings == [], checked.result.describe()
+    assert not checked.report["notes"], checked.report["notes"]
+    assert checked.stdout == program.run(path, simulate=1).ok().stdout

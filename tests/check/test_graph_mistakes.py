@@ -2,7 +2,7 @@
 programs have no finding."""
 
 import pytest
-from checker import DEADLINE, LOCUS, check, judge
+from checker import DEADLINE, LOCUS, check, each_is_found_once, nothing_is_found
 from corpus import fixed, programs, read_mistakes
 
 PROGRAMS = programs("graphs")
@@ -17,31 +17,17 @@ def test_there_are_enough_kinds():
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_each_mistake_is_found_once(program, path):
-    mistakes = read_mistakes(path.read_text())
-    checked = check(program, path, devices=1)
-    said = "\n".join(f"{f['reason']} at line {f['cause']['line']}: {f['message']}" for f in checked.findings)
-    for mistake in mistakes:
-        verdict = judge(checked.findings, path, mistake.accepted_lines, mistake.reasons)
-        wanted = f"mistake {mistake.number}: {mistake.reasons[0]} at line {mistake.line}"
-        assert verdict.reason, f"{wanted} is not found; found:\n{said}\n{checked.result.describe()}"
-    assert len(checked.findings) == len(mistakes), said
-    assert not checked.report["notes"], checked.report["notes"]
+    each_is_found_once(program, path)
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_the_twin_has_no_finding(program, path):
-    twin = fixed(path)
-    checked = check(program, twin, devices=1)
-    assert checked.findings == [], checked.result.describe()
-    assert checked.stdout == program.run(twin, simulate=1).ok().stdout
+    nothing_is_found(program, fixed(path))
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
 def test_good_programs_have_no_finding(program, path):
-    checked = check(program, path, devices=1)
-    assert checked.findings == [], checked.result.describe()
-    assert not checked.report["notes"], checked.report["notes"]
-    assert checked.stdout == program.run(path, simulate=1).ok().stdout
+    nothing_is_found(program, path)
 
 
 def test_the_copies_are_written_and_verified(program, tmp_path):
