@@ -76,7 +76,7 @@ py::list memory_traces() {
     for (const sim::TraceEntry& entry : machine().memory(i).trace()) {
       py::dict d;
       d["action"] = std::string(sim::to_string(entry.action)), d["size"] = entry.size, d["stream"] = entry.stream;
-      d["time_us"] = entry.microseconds, d["frames"] = frames_of(entry.who), d["pool_id"] = py::make_tuple(0, 0);
+      d["time_us"] = entry.microseconds, d["frames"] = frames_of(entry.who), d["pool_id"] = entry.pool;
       d[entry.action == sim::TraceAction::kOutOfMemory ? "device_free" : "addr"] =
           entry.action == sim::TraceAction::kOutOfMemory ? entry.device_free : static_cast<std::int64_t>(entry.address);
       events.append(std::move(d));

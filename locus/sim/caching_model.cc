@@ -52,10 +52,8 @@ CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stre
     if (block == nullptr) block = s.last_resort(size, stream);
     if (block != nullptr) return s.hand_out(block, size, bytes);
     ++s.stats.num_ooms;
-    if (s.trace.on()) {
-      const auto left = static_cast<std::int64_t>(s.capacity) - s.stats.reserved_bytes.all.current;
-      s.trace.add(TraceAction::kOutOfMemory, 0, static_cast<std::int64_t>(asked), stream, left);
-    }
+    const auto left = static_cast<std::int64_t>(s.capacity) - s.stats.reserved_bytes.all.current;
+    s.tell(TraceAction::kOutOfMemory, 0, asked, lane, left);
     s.publish();
   }
   if (why != nullptr) {
@@ -92,10 +90,8 @@ void CachingModel::free(Block* block) noexcept {
   s.decrease(&MemoryStats::allocated_bytes, is_small, counted);
   if (block->size >= s.settings.max_split) s.stats.oversize_allocations.decrease(1);
   block->freed = s.searches;
-  if (s.trace.on()) {  // no stream is waited for: the one is the other
-    s.trace.add(TraceAction::kFreeRequested, block->address, counted, block->lane.stream);
-    s.trace.add(TraceAction::kFreeCompleted, block->address, counted, block->lane.stream);
-  }
+  s.tell(TraceAction::kFreeRequested, block->address, block->size, block->lane);
+  s.tell(TraceAction::kFreeCompleted, block->address, block->size, block->lane);  // no stream is waited for
   // The neighbors' share of inactive_split is counted as one net change, as PyTorch does: its peaks depend on it.
   std::int64_t split_blocks = 0, split_bytes = 0;
   for (Block* neighbor : {block->prev, block->next}) {
@@ -229,7 +225,7 @@ std::vector<CachingModel::SnapshotSegment> CachingModel::snapshot() {
       result.push_back(std::move(entry));
     }
   }
-  if (trace.on()) trace.add(TraceAction::kSnapshot, 0, state_->stats.reserved_bytes.all.current, 0);
+  state_->tell(TraceAction::kSnapshot, 0, state_->held(), {});
   return result;
 }
 

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "locus/sim/memory_trace.h"
@@ -65,8 +64,6 @@ struct AllocatorSettings {
 /// things than memory are passed over.
 std::optional<AllocatorSettings> parse_allocator_settings(std::string_view text, std::string* problem = nullptr);
 
-/// Memory that is kept apart: a CUDA graph's, or a torch.cuda.MemPool's. {0, 0}: everybody's.
-using PoolId = std::pair<std::int64_t, std::int64_t>;
 struct PoolOptions {
   bool last_resort = false;  ///< what is free in it may be taken by all, before memory runs out
   bool whole = false;        ///< its blocks are never split

@@ -64,8 +64,7 @@ CachingModel::Block* CachingModel::State::new_segment(std::size_t bytes, Lane la
   increase(&MemoryStats::reserved_bytes, is_small, static_cast<std::int64_t>(bytes));
   if (bytes >= settings.max_split) stats.oversize_segments.increase(1);
   ++stats.num_device_alloc;
-  if (trace.on())
-    trace.add(TraceAction::kSegmentAlloc, segment->address, static_cast<std::int64_t>(bytes), lane.stream);
+  tell(TraceAction::kSegmentAlloc, segment->address, bytes, lane);
   return segment->first;
 }
 
@@ -73,9 +72,7 @@ void CachingModel::State::release_segment(Block* block) {
   decrease(&MemoryStats::segment, block->small, 1);
   decrease(&MemoryStats::reserved_bytes, block->small, static_cast<std::int64_t>(block->size));
   ++stats.num_device_free;
-  if (trace.on()) {
-    trace.add(TraceAction::kSegmentFree, block->address, static_cast<std::int64_t>(block->size), block->lane.stream);
-  }
+  tell(TraceAction::kSegmentFree, block->address, block->size, block->lane);
   segments.erase(block->segment);
   count_segment(*block->segment, -1);
   addresses.give(block->address, block->size);
@@ -236,7 +233,7 @@ CachingModel::Block* CachingModel::State::hand_out(Block* block, std::size_t siz
   increase(&MemoryStats::active_bytes, is_small, counted);
   increase(&MemoryStats::requested_bytes, is_small, static_cast<std::int64_t>(requested));
   if (block->size >= settings.max_split) stats.oversize_allocations.increase(1);
-  if (trace.on()) trace.add(TraceAction::kAlloc, block->address, counted, block->lane.stream);
+  tell(TraceAction::kAlloc, block->address, block->size, block->lane);
   publish();
   return block;
 }

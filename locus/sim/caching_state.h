@@ -109,6 +109,11 @@ struct CachingModel::State {
     if (amount > 0) increase(array, is_small, amount);
     if (amount < 0) decrease(array, is_small, -amount);
   }
+  /// For the history, where one is kept.
+  void tell(TraceAction action, std::uint64_t address, std::size_t bytes, caching::Lane lane, std::int64_t left = 0) {
+    if (!trace.on()) return;
+    trace.add(action, address, static_cast<std::int64_t>(bytes), pools[lane.pool].id, lane.stream, left);
+  }
   void publish() {
     allocated.store(stats.allocated_bytes.all.current, std::memory_order_relaxed);
     peak.store(stats.allocated_bytes.all.peak, std::memory_order_relaxed);

@@ -69,9 +69,7 @@ bool CachingModel::State::map(Block* block, std::size_t size, bool beyond) {
     block->size = bytes;
     home_of(rest).insert(home_key_of(rest));
   }
-  if (trace.on()) {
-    trace.add(TraceAction::kSegmentMap, block->address, static_cast<std::int64_t>(bytes), block->lane.stream);
-  }
+  tell(TraceAction::kSegmentMap, block->address, bytes, block->lane);
   merge(block, block->prev);
   merge(block, block->next);
   pool_of(block->small).insert(key_of(block));
@@ -107,7 +105,7 @@ void CachingModel::State::unmap(Block* block) {
   block->size = to - from;
   block->mapped = false;
   const auto bytes = static_cast<std::int64_t>(block->size);
-  if (trace.on()) trace.add(TraceAction::kSegmentUnmap, from, bytes, block->lane.stream);
+  tell(TraceAction::kSegmentUnmap, from, block->size, block->lane);
   merge(block, block->prev);
   merge(block, block->next);
   decrease(&MemoryStats::reserved_bytes, block->small, bytes);

@@ -31,7 +31,7 @@ void MemoryTrace::record(const TraceOptions& options) {
   }
 }
 
-void MemoryTrace::add(TraceAction action, std::uint64_t address, std::int64_t size, std::int64_t stream,
+void MemoryTrace::add(TraceAction action, std::uint64_t address, std::int64_t size, PoolId pool, std::int64_t stream,
                       std::int64_t device_free) {
   const auto asker = g_asker.load(std::memory_order_relaxed);
   const std::uint32_t who = asker != nullptr ? asker() : 0;
@@ -56,8 +56,8 @@ void MemoryTrace::add(TraceAction action, std::uint64_t address, std::int64_t si
   if (!options_.events || options_.most == 0 || (options_.skipped >> static_cast<unsigned>(action) & 1U) != 0) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const TraceEntry entry{
-      action, address,    size, stream, std::chrono::duration_cast<std::chrono::microseconds>(now).count(),
-      who,    device_free};
+      action, address,     size, stream, std::chrono::duration_cast<std::chrono::microseconds>(now).count(),
+      who,    device_free, pool};
   if (entries_.size() < options_.most) {
     entries_.push_back(entry);
     return;

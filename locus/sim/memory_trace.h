@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace locus::sim {
+
+/// Memory that is kept apart: a CUDA graph's, or a torch.cuda.MemPool's. {0, 0}: everybody's.
+using PoolId = std::pair<std::int64_t, std::int64_t>;
 
 enum class TraceAction : std::uint8_t {
   kAlloc,
@@ -33,6 +37,7 @@ struct TraceEntry {
   std::int64_t microseconds = 0;  ///< since 1970
   std::uint32_t who = 0;          ///< as set_trace_asker()'s function says
   std::int64_t device_free = 0;   ///< out of memory: what the card has left
+  PoolId pool;
 };
 
 /// Says who asks, for all devices: a number that the caller knows the meaning of. Called with the model's lock held.
@@ -51,7 +56,7 @@ class MemoryTrace {
  public:
   void record(const TraceOptions& options);
   bool on() const noexcept { return options_.on; }
-  void add(TraceAction action, std::uint64_t address, std::int64_t size, std::int64_t stream,
+  void add(TraceAction action, std::uint64_t address, std::int64_t size, PoolId pool, std::int64_t stream,
            std::int64_t device_free = 0);
   /// Oldest first.
   std::vector<TraceEntry> entries() const;

@@ -21,11 +21,15 @@ def reserved(device=None):
 @simulated(devices=2)
 def test_a_pool_keeps_its_memory_to_itself():
     pool = torch.cuda.MemPool()
+    torch.cuda.memory._record_memory_history()
     with torch.cuda.use_mem_pool(pool):
         assert pool.use_count() == 2
         inside = taken(30)
         other_device = taken(30, "cuda:1")
     outside = taken(30)
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert [event["pool_id"] for event in events if event["action"] == "alloc"] == [pool.id, (0, 0)]
+    torch.cuda.memory._record_memory_history(enabled=None)
     assert (reserved(), reserved(1), pool.use_count()) == (60, 30, 1)
     assert [segment["segment_pool_id"] for segment in pool.snapshot()] == [pool.id]
     assert len(torch.cuda.memory_snapshot()) == 3
