@@ -3,7 +3,10 @@
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,9 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/findings.h"
+#include "locus/bridge/memory.h"
 #include "locus/bridge/module.h"
 #include "locus/bridge/reporting.h"
+#include "locus/bridge/state.h"
 #include "locus/engine/ranks/journal.h"
 #include "locus/engine/ranks/parting.h"
 #include "locus/engine/ranks/seen.h"
@@ -125,6 +131,38 @@ void judge_ranks(const std::string& folder, const Fates& known, const LineText& 
     keep(std::move(finding), line_text, 0);
 }
 
+template <class Number>
+double element(const at::Tensor& host, int64_t number) {
+  int64_t place = 0;
+  for (int64_t axis = host.dim() - 1; axis >= 0; --axis) {
+    place += number % host.size(axis) * host.stride(axis);
+    number /= host.size(axis);
+  }
+  return static_cast<double>(static_cast<const Number*>(host.const_data_ptr())[place]);
+}
+
+/// Some elements of a tensor, evenly spread, read without an operator: nobody sees it. None where they are not known,
+/// not numbers, or on a real device.
+std::optional<std::vector<double>> sample(const at::Tensor& tensor, int64_t most) {
+  const bool on_device = tensor.device().is_cuda();
+  if (tensor.layout() != at::kStrided || tensor.numel() == 0 || !(on_device ? simulating() : tensor.device().is_cpu()))
+    return std::nullopt;
+  if (dry::on() && dry::is_unknown(tensor)) return std::nullopt;
+  const at::Tensor host = on_device ? host_alias(tensor) : tensor;
+  double (*read)(const at::Tensor&, int64_t) = host.scalar_type() == at::kFloat      ? &element<float>
+                                               : host.scalar_type() == at::kDouble   ? &element<double>
+                                               : host.scalar_type() == at::kHalf     ? &element<at::Half>
+                                               : host.scalar_type() == at::kBFloat16 ? &element<at::BFloat16>
+                                                                                     : nullptr;
+  if (read == nullptr) return std::nullopt;
+  std::vector<double> values(static_cast<size_t>(std::min(most, host.numel())));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = read(host, static_cast<int64_t>(i) * host.numel() / static_cast<int64_t>(values.size()));
+    if (!std::isfinite(values[i])) return std::nullopt;
+  }
+  return values;
+}
+
 /// The calls of ranks, by process; those that can't be read are told of.
 std::vector<ranks::Journal> journals_in(const std::map<std::string, std::string>& texts,
                                         std::vector<std::string>& problems) {
@@ -206,6 +244,7 @@ void define_ranks(py::module_& m) {
   m.def("compare_journals", &compare_journals);
   m.def("journal_traffic", &journal_traffic);
   m.def("take_in_processes", &take_in_processes);
+  m.def("sample", &sample);
   m.def("find_drifts", &ranks::find_drifts);
   m.def("have_met", [](const std::string& folder) { return !ranks::jobs_in(folder).empty(); });
   m.def("add_seen", [](const std::string& facts) { keep_finding(ranks::tell(ranks::parse_facts(facts))); });

@@ -32,6 +32,7 @@ from locus._bridge_ranks import judge_ranks as judge_ranks
 from locus._bridge_ranks import keep_journal as keep_journal
 from locus._bridge_ranks import note_other_ranks as note_other_ranks
 from locus._bridge_ranks import rank_waits_for as rank_waits_for
+from locus._bridge_ranks import sample as sample
 from locus._bridge_ranks import say_rank_ended as say_rank_ended
 from locus._bridge_ranks import take_in_processes as take_in_processes
 from locus._bridge_ranks import taken_as_same as taken_as_same
@@ -363,6 +364,7 @@ class Bridge(ModuleType):
     reset_peak_memory_stats = staticmethod(reset_peak_memory_stats)
     reset_steps = staticmethod(reset_steps)
     resize_storage = staticmethod(resize_storage)
+    sample = staticmethod(sample)
     say_rank_ended = staticmethod(say_rank_ended)
     see_thread = staticmethod(see_thread)
     set_copy_follower = staticmethod(set_copy_follower)

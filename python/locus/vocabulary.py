@@ -174,5 +174,6 @@ Reason = Literal[
     "out-of-memory",
     "memory-grows",
     "graph-output-kept",
+    "differs-by-rank",
 ]
 """Why a tensor is where it is: the name of a finding's code."""

@@ -27,7 +27,7 @@ def check(program, folder, path, ranks=2, devices=4, act="", steps=""):
     return json.loads(report.read_text()), result
 
 
-RARE = {"flattened_after_optimizer", "mesh_too_large", "state_dict_unsharded", "calls_swapped"}
+RARE = {"flattened_after_optimizer", "mesh_too_large", "state_dict_unsharded", "calls_swapped", "head_left_out"}
 """Like others that are run often."""
 
 
@@ -65,7 +65,7 @@ def compare_words(path, text):
 
 def test_every_reason_of_distributed_code_has_its_words():
     said = "".join(path.read_text() for path in GOLDEN.glob("*.txt"))
-    assert {f"LOC0{number}" for number in range(22, 33)} <= set(re.findall(r"\[(LOC\d+)\]", said))
+    assert {f"LOC0{number}" for number in (*range(22, 33), 43)} <= set(re.findall(r"\[(LOC\d+)\]", said))
 
 
 NEAR_MISSES = {

@@ -52,7 +52,8 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "frozen-in-graph",
                                     "out-of-memory",
                                     "memory-grows",
-                                    "graph-output-kept"};
+                                    "graph-output-kept",
+                                    "differs-by-rank"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;

@@ -273,6 +273,32 @@ Told parent_first(const Facts& facts) {
           {"shard the inner modules first, then those around them, and the whole model last"}};
 }
 
+/// Parameters that a tensor-parallel plan has left out, and that are not the same on all ranks.
+Told left_out(const Facts& facts) {
+  const Pronouns words(facts.names.size());
+  const bool one = words.one, values = facts.seen == Seen::kOtherValues;
+  const std::string plan = at(facts.cause.value_or(Location()));
+  const std::string what = fmt::format("{} of {}", listed(facts.names), facts.subject);
+  const std::string left =
+      fmt::format("the plan at {} splits other parameters of {} and leaves {} alone", plan, facts.subject, words.it());
+  if (values)
+    return {fmt::format("{} {} other values on each rank", what, one ? "has" : "have"),
+            fmt::format("{0}; {1} made on every rank by itself, and nothing makes {2} alike: what is computed from {2} "
+                        "is taken to be the same on all ranks, and is not",
+                        left, words.it_is(), words.it()),
+            {fmt::format("give {0} a place in the plan; or make {0} alike: the same torch.manual_seed() on all ranks "
+                         "before the model is made, or dist.broadcast() of {0} from one rank",
+                         words.it())}};
+  return {
+      fmt::format("{} {} another gradient on each rank, and nothing adds them up", what, one ? "gets" : "get"),
+      fmt::format("{}; on each rank {} gradient comes from that rank's own part of the work, and the ranks' values "
+                  "drift apart with every step",
+                  left, words.its()),
+      {fmt::format("give {} a place in the plan, such as SequenceParallel() for a norm; or add {} gradients up over "
+                   "the group before the step: dist.all_reduce(p.grad, group=mesh.get_group())",
+                   words.it(), words.its())}};
+}
+
 Told sentences(const Facts& facts) {
   switch (facts.seen) {
     case Seen::kCpuTensor:
@@ -317,6 +343,9 @@ Told sentences(const Facts& facts) {
       return mesh_size(facts);
     case Seen::kParentFirst:
       return parent_first(facts);
+    case Seen::kOtherValues:
+    case Seen::kOtherGradients:
+      return left_out(facts);
   }
   return {};
 }

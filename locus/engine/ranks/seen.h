@@ -36,7 +36,9 @@ namespace locus::engine::ranks {
   each(kMixedTensors, "mixed-tensors", "other")                             \
   each(kOtherSharding, "other-sharding", "other")                           \
   each(kMeshSize, "mesh-size", "other")                                     \
-  each(kParentFirst, "parent-first", "other")
+  each(kParentFirst, "parent-first", "other")                               \
+  each(kOtherValues, "other-values", "differs-by-rank")                     \
+  each(kOtherGradients, "other-gradients", "differs-by-rank")
 // clang-format on
 
 enum class Seen : std::uint8_t {

@@ -39,7 +39,7 @@ void from_json(const Json& json, Lacking& lacking) {
 
 void from_json(const Json& json, Passes& passes) {
   Fields(json, "a rank's passes")("rank", passes.rank)("modules", passes.modules)("lacking", passes.lacking)(
-      "raised", passes.raised);
+      "raised", passes.raised)("left_out", passes.left_out)("by_hand", passes.by_hand);
 }
 
 Passes parse_passes(std::string_view text) {
@@ -219,12 +219,27 @@ void say_why_ranks_ended(std::vector<RankReport>& reports) {
   }
 }
 
+/// Parameters that no plan keeps alike; the finding goes to the first rank that has one of them.
+void add_left_out(std::vector<RankReport>& reports) {
+  std::vector<RankLeftOut> ranks;
+  for (const RankReport& each : reports) {
+    if (each.has_passes) ranks.push_back({each.passes.rank, each.passes.left_out, each.passes.by_hand});
+  }
+  for (Finding& finding : find_left_out(ranks)) {
+    const auto first = std::find_if(reports.begin(), reports.end(), [&](const RankReport& each) {
+      return each.has_passes && each.passes.rank == finding.ranks.front();
+    });
+    first->report.findings.push_back(std::move(finding));
+  }
+}
+
 }  // namespace
 
 void tidy(std::vector<RankReport>& reports) {
   complete(reports);
   say_why_ranks_ended(reports);
   drop_consequences(reports);
+  add_left_out(reports);
 }
 
 bool explains_the_rest(const std::set<std::string>& reasons) {

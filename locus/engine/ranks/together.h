@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "locus/engine/ranks/left_out.h"
 #include "locus/engine/ranks/seen.h"
 #include "locus/engine/ranks/surroundings.h"
 #include "locus/engine/report.h"
@@ -40,6 +41,8 @@ struct Passes {
   std::vector<Module> modules;
   std::vector<Lacking> lacking;
   std::optional<Raised> raised;  ///< the error that ended it, which nobody caught
+  std::vector<LeftOut> left_out = {};
+  std::vector<std::vector<int>> by_hand = {};  ///< see RankLeftOut
 };
 
 void from_json(const Json& json, Passes& passes);

@@ -38,9 +38,9 @@ def _last_word() -> bytes:
     number = membership.rank()
     if membership.world() < 2 or number is None or _session is None:
         return b""
-    from locus.ranks import reduction
+    from locus.ranks import left_out, reduction
 
-    word = {**reduction.last_word(), **ended_by.last_word()}
+    word = {**reduction.last_word(), **ended_by.last_word(), **left_out.last_word()}
     return json.dumps({"rank": number, **word}).encode() if word else b""
 
 
@@ -126,9 +126,10 @@ def install(session: Session) -> None:
         return
     from torch.distributed import distributed_c10d as c10d
 
-    from locus.ranks import reduction
+    from locus.ranks import left_out, reduction
 
     reduction.install(session)
+    left_out.install(session)
     devices.install(session)
     if alone.is_alone():
         from torch.optim.optimizer import register_optimizer_step_post_hook

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from locus import scratch
 from locus.blame import surroundings
 from locus.program import moments, places, source
-from locus.ranks import devices, far_calls, hosts
+from locus.ranks import devices, far_calls, hosts, left_out
 from locus.watch import reporter
 from locus.watch.session import Session
 
@@ -67,6 +67,7 @@ class Listener:
             return None
         hosts.look()
         self.groups[call.group] = group
+        left_out.look_at_call(call.group, self._members)
         known = self._members(call.group)
         everyone = known or list(range(call.size))  # its group is still being made
         error = self.meeting.hear(call, everyone, bool(known), self._places(), moments.feed(), source.line_text)
