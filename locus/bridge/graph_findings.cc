@@ -70,7 +70,8 @@ void define_graphs(py::module_& m) {
       .def("replay", &Graph::replay, py::call_guard<py::gil_scoped_release>())
       .def("reset", &Graph::reset)
       .def("register_generator", &Graph::register_generator)
-      .def("pool", &Graph::pool);
+      .def("pool", &Graph::pool)
+      .def("read_at", &Graph::read_at);
   m.def("report_graph", [](const std::string& what, const std::string& op, const std::string& words) {
     if (collects()) report(what, op, words, 0);
   });

@@ -367,6 +367,13 @@ void Graph::run(const Step& step) const {
   }
 }
 
+std::optional<engine::SiteId> Graph::read_at(const at::Tensor& t) const {
+  if (!t.defined() || !t.has_storage()) return std::nullopt;
+  const auto found = outside_.find(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  if (found == outside_.end() || found->second.written) return std::nullopt;
+  return found->second.site;
+}
+
 std::unordered_set<const c10::StorageImpl*> Graph::made_storages() const {
   std::unordered_set<const c10::StorageImpl*> all;
   for (const auto& weak : made_) {

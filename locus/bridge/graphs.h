@@ -55,6 +55,8 @@ class Graph {
   void reset();
   void register_generator(at::Generator generator);
   PoolId pool() const { return pool_; }
+  /// The line of the capture that reads this memory from before it; none where the graph does not, or writes to it.
+  std::optional<engine::SiteId> read_at(const at::Tensor& t) const;
   /// The memory that the graph itself has made and that is still a tensor's.
   std::unordered_set<const c10::StorageImpl*> made_storages() const;
 

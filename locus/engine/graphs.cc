@@ -36,6 +36,9 @@ std::string message_of(const Facts& facts) {
       }
       return fmt::format("`{}` keeps the result of a CUDA graph {} times over: each replay has overwritten them all",
                          facts.op, facts.words);
+    case What::kBound:
+      return fmt::format("new data is bound to `{}`, and the graph goes on reading {}", facts.op,
+                         facts.words == "gone" ? "memory of the old one, which has been freed" : "the old one");
   }
   return "";
 }
@@ -62,6 +65,11 @@ std::string why_of(const Facts& facts) {
           "a replay writes its results where the one before has written them; what was kept at {} is that memory, and "
           "has the newest values by now",
           told::at(facts.first));
+    case What::kBound:
+      return fmt::format(
+          "a graph reads the memory that it was captured with; the tensor that is bound at {} has memory "
+          "of its own",
+          told::at(facts.first));
   }
   return "";
 }
@@ -79,6 +87,8 @@ std::string note_of(const Facts& facts) {
       return "make it a tensor on the device (lr=torch.tensor(…), capturable=True) and change that in place";
     case What::kKept:
       return "keep a copy of the result: .clone()";
+    case What::kBound:
+      return fmt::format("copy the data into the tensor that was captured: {}.copy_(…)", facts.op);
     default:
       return "keep the tensor, and put new data into it: static.copy_(batch)";
   }
@@ -98,7 +108,7 @@ Facts parse_facts(std::string_view text) { return told::parse<Facts>(text); }
 Finding tell(const Facts& facts) {
   Finding finding = told::begin(told::reason_of(kWhats, facts.what), facts.use, facts.op, facts.step);
   finding.message = message_of(facts), finding.why = why_of(facts);
-  finding.cause = facts.what == What::kKept ? facts.first : facts.use;
+  finding.cause = facts.what == What::kKept || facts.what == What::kBound ? facts.first : facts.use;
   finding.fixes = facts.fixes;
   finding.notes.push_back(note_of(facts));
   return finding;

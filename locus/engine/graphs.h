@@ -17,7 +17,8 @@ namespace locus::engine::graphs {
   each(kFreed, "freed", "graph-input-gone")                  \
   each(kMoved, "moved", "graph-input-gone")                  \
   each(kFrozen, "frozen", "frozen-in-graph")                 \
-  each(kKept, "kept", "graph-output-kept")
+  each(kKept, "kept", "graph-output-kept")                   \
+  each(kBound, "bound", "graph-input-gone")
 // clang-format on
 
 enum class What : std::uint8_t {
@@ -28,10 +29,11 @@ enum class What : std::uint8_t {
 
 struct Facts {
   What what = What::kRefused;
-  Location use;       ///< the call that is refused; the replay; the line that reads what was kept
-  Location first;     ///< the use in the capture; the line that keeps
-  std::string op;     ///< of the call in the capture; a value's name: "SGD.param_groups[0]['lr']", "outputs"
-  std::string words;  ///< the card's; "reads" or "writes"; "0.1 in the graph, 0.01 now"; of a list that keeps: "3"
+  Location use;    ///< the call that is refused; the replay; the line that reads what was kept
+  Location first;  ///< the use in the capture; the line that keeps, or binds
+  std::string op;  ///< of the call in the capture; a value's name: "SGD.param_groups[0]['lr']", "outputs"
+  std::string
+      words;  ///< the card's; "reads" or "writes"; "0.1 in the graph, 0.01 now"; of a list that keeps: "3"; "gone"
   std::vector<Fix> fixes;
   std::int64_t step = 0;
 };

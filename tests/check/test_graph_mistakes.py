@@ -8,7 +8,7 @@ from corpus import fixed, programs, read_mistakes
 PROGRAMS = programs("graphs")
 WRONG = [path for path in PROGRAMS if read_mistakes(path.read_text())]
 RIGHT = [path for path in PROGRAMS if path not in WRONG]
-KINDS = 22
+KINDS = 28
 
 
 def test_there_are_enough_kinds():
@@ -30,9 +30,10 @@ def test_good_programs_have_no_finding(program, path):
     nothing_is_found(program, path)
 
 
-def test_the_copies_are_written_and_verified(program, tmp_path):
+@pytest.mark.parametrize("name", ["kept_results", "bound_inputs"])
+def test_the_copies_are_written_and_verified(program, tmp_path, name):
     """`locus fix` keeps copies; then there is no finding, and the program prints what the twin prints."""
-    (path,) = [path for path in WRONG if path.stem == "kept_results"]
+    (path,) = [path for path in WRONG if path.stem == name]
     target = tmp_path / path.name
     target.write_text(path.read_text())
     result = program.run(LOCUS, "fix", "--devices", "1", "--apply", str(target), cwd=tmp_path, deadline=2 * DEADLINE)

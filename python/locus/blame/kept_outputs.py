@@ -5,7 +5,9 @@ It is one where results of several replays are taken together and are the same m
 
 - all entries of a list or dict are read (`torch.stack(outs)`, `for out in outs:`) that one line fills, once for each
   replay;
-- two results of one graphed callable, from two calls, are operands of one expression (`a - b`).
+- two results of one graphed callable, from two calls, are operands of one expression (`a - b`);
+- a second name was given to a result before a replay (`before = out`), and the two are compared (`out - before`), which
+  says nothing where both are the same.
 
 Reading a result under a name that the program has given it once is not: the newest value may be what it wants.
 """
@@ -20,13 +22,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from locus._load import load_bridge
 from locus.fixing import keeping, rewriting
-from locus.program import kept_outputs, places, source, values
+from locus.program import kept_outputs, links, places, source, values
 
 if TYPE_CHECKING:
     from locus.program.shapes import Edit, Location
 
 _WHOLE = {"list", "tuple", "enumerate", "reversed", "sorted", "iter", "zip", "map", "tqdm"}
 """Functions that give back, or go through, all that they are given."""
+_COMPARING = {
+    "sub", "subtract", "div", "eq", "ne", "equal", "allclose", "isclose", "dist", "cosine_similarity", "mse_loss",
+    "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "assert_close",
+}  # fmt: skip
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -74,7 +80,7 @@ def judge(frames: list[types.FrameType]) -> Kept | None:
         return None
     inner = frame.f_code.co_name.startswith("<") and frame.f_code.co_name != "<module>"
     reading = _Reading(file, node, users[: 2 if inner else 1], users)
-    return _whole_container(reading) or _two_results(reading)
+    return _whole_container(reading) or _two_results(reading) or _two_names(reading)
 
 
 # -- lists and dicts
@@ -210,9 +216,64 @@ def _two_results(reading: _Reading) -> Kept | None:
     return None
 
 
+# -- two names of one result
+
+
+def _two_names(reading: _Reading) -> Kept | None:
+    bridge = load_bridge()
+    names = [node for node in _operands(reading.node) if isinstance(node, ast.Name)] if _compares(reading.node) else []
+    for earlier in names:
+        value = reading.value(earlier)
+        if not values.is_tensor(value) or not bridge.kept_state(value):
+            continue
+        bound = _alias(reading, earlier)
+        others = [node for node in names if node.id != earlier.id and reading.value(node) is value]
+        if bound is None or not others or not _replays_between(reading, bound):
+            continue
+        at = keeping.Growth(reading.file, bound, bound.value, earlier.id).location
+        return Kept(at, earlier.id, 0, rewriting.append_call(reading.file, bound.value, ".clone()"))
+    return None
+
+
+def _compares(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.Sub, ast.Div))
+    if isinstance(node, ast.Call):
+        return _last_name(node.func) in _COMPARING
+    return isinstance(node, ast.Compare)
+
+
+def _alias(reading: _Reading, name: ast.Name) -> ast.Assign | None:
+    """The one statement that may have given a name its tensor, where it is another name's: `before = out`."""
+    flow = links.flow_of(reading.file, reading.file.scope(reading.node))
+    found = [
+        definition.node
+        for definition in (flow.reaching(name) if flow is not None else ())
+        if not (isinstance(definition.value, ast.Constant) and definition.value.value is None)
+    ]
+    (bound,) = found if len(found) == 1 else (None,)
+    if isinstance(bound, ast.Assign) and len(bound.targets) == 1 and isinstance(bound.value, (ast.Name, ast.Attribute)):
+        return bound
+    return None
+
+
+def _replays_between(reading: _Reading, bound: ast.Assign) -> bool:
+    """Whether a replay comes on every way from the line that binds to the one that reads."""
+    file, use = reading.file, getattr(reading.node, "lineno", 0)
+    lines = [line for path, line in kept_outputs.replay_lines if path == file.file]
+    loops = [outer for outer in file.ancestors(bound) if isinstance(outer, _LOOPS)]
+    around = next((loop for loop in loops if loop in file.ancestors(reading.node)), None)
+    first, last = (around.lineno, around.end_lineno or 0) if around is not None else (0, 0)
+    if bound.lineno < use:
+        return any(bound.lineno < line < use for line in lines)
+    return any(bound.lineno < line <= last or first < line < use for line in lines)
+
+
 def _operands(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.BinOp):
         yield from (node.left, node.right)
+    elif isinstance(node, ast.Compare):
+        yield from (node.left, *node.comparators)
     elif isinstance(node, ast.Call):
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             yield from argument.elts if isinstance(argument, (ast.List, ast.Tuple)) else (argument,)

@@ -37,9 +37,9 @@ class Attempt:
     @property
     def prints_else(self) -> bool:
         """Whether the program rightly prints something else with the edit: its optimizer gets to know layers that it
-        did not, numbers come from the generator that was meant, which a check could not use, or a graph's results are
-        those of each replay."""
-        wrong_values = self.finding["reason"] in ("generator", "graph-output-kept")
+        did not, numbers come from the generator that was meant, which a check could not use, a graph gets the data that
+        is meant for it, or its results are those of each replay."""
+        wrong_values = self.finding["reason"] in ("generator", "graph-input-gone", "graph-output-kept")
         return wrong_values or any(edit.kind == "module_list" for edit in self.edits[:1])
 
     def accept(self) -> None:

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from locus.program import places, source, values
+from locus.program import places, source, spots, values
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -30,41 +30,9 @@ _MOST = 4096
 _MODULES = os.path.join("torch", "nn", "modules")
 
 
-class _Attribute(NamedTuple):
-    """`self.temperature`"""
-
-    owner: weakref.ref[object]
-    name: str
-
-    def now(self, frames: list[types.FrameType]) -> object:
-        owner = self.owner()
-        inside = getattr(owner, "__dict__", None)
-        if type(inside) is dict and self.name in inside:
-            return inside[self.name]
-        return values.MISSING if owner is None else values.get_attribute(owner, self.name)
-
-
-class _Name(NamedTuple):
-    """A name of a module, or of a function that still runs."""
-
-    code: types.CodeType | None
-    """The function's; None: a module's."""
-    frame: int
-    file: str
-    name: str
-
-    def now(self, frames: list[types.FrameType]) -> object:
-        for frame in frames:
-            if self.code is None and frame.f_code.co_filename == self.file:
-                return frame.f_globals.get(self.name, values.MISSING)
-            if self.code is not None and frame.f_code is self.code and id(frame) == self.frame:
-                return frame.f_locals.get(self.name, values.MISSING)
-        return values.MISSING
-
-
 class _Leaf(NamedTuple):
     text: str
-    where: _Attribute | _Name
+    where: spots.Attribute | spots.Name
     value: float
 
 
@@ -127,7 +95,9 @@ def changed(graph: object) -> Iterator[tuple[str, object, object]]:
                 continue
             told.add(leaf.text)
             yield leaf.text, leaf.value, now
-    if any(isinstance(leaf.where, _Name) and leaf.where.code for number in numbers.values() for leaf in number.leaves):
+    if any(
+        isinstance(leaf.where, spots.Name) and leaf.where.code for number in numbers.values() for leaf in number.leaves
+    ):
         places.release_locals(frames)
 
 
@@ -160,7 +130,7 @@ def _of_module(wanted: set[float], frames: list[types.FrameType]) -> Iterator[_N
             continue
         for name, value in values.attributes(module).items():
             if type(value) is float and value in wanted:
-                leaf = _Leaf(f"{type(module).__name__}.{name}", _Attribute(weakref.ref(module), name), value)
+                leaf = _Leaf(f"{type(module).__name__}.{name}", spots.Attribute(weakref.ref(module), name), value)
                 yield _Number((id(module), name), value, (leaf,))
         return
 
@@ -205,15 +175,14 @@ def _evaluate(node: ast.expr, frame: types.FrameType, file: source.Source, leave
         except ArithmeticError:
             return None
     value = _number(values.evaluate(node, frame))
-    where: _Attribute | _Name | None = None
+    where: spots.Attribute | spots.Name | None = None
     if isinstance(node, ast.Attribute):
         try:
-            where = _Attribute(weakref.ref(values.evaluate(node.value, frame)), node.attr)
+            where = spots.Attribute(weakref.ref(values.evaluate(node.value, frame)), node.attr)
         except TypeError:  # nothing can refer to it
             return None
     elif isinstance(node, ast.Name) and _is_one_quantity(file, node.id):
-        inside = frame.f_code.co_flags & 0x1 and node.id in frame.f_locals  # CO_OPTIMIZED: a function
-        where = _Name(frame.f_code if inside else None, id(frame), file.file, node.id)
+        where = spots.name_in(frame, file.file, node.id)
     if value is None or where is None:
         return None
     leaves.append(_Leaf(file.flat(node), where, value))

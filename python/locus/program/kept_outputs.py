@@ -66,7 +66,7 @@ def before(bridge: Bridge, graph: object, native: Graph) -> Look | None:
         _looked_at += len(objects)
         is_callable = caller.f_code.co_filename.endswith(_CALLABLES)
         found, tensors = bridge.kept_results(native, objects)
-        if not found and not is_callable:
+        if not tensors and not is_callable:
             return None
         _note_lines(places.user_frames(list(places.walk(caller))))
         with torch._C.DisableTorchFunctionSubclass():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from locus.program import frozen_values, kept_outputs
+from locus.program import bound_inputs, frozen_values, kept_outputs
 from locus.surface import not_simulated
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class CUDAGraph:
         """Ends the capture; what it has written is as it was before."""
         frozen_values.end()
         self._graph.capture_end()
+        if _bridge.collects():
+            bound_inputs.note(_bridge, self, self._graph)
 
     def instantiate(self) -> None:
         """Nothing is left to be done before a replay."""
@@ -50,6 +52,8 @@ class CUDAGraph:
         """Runs what was captured, on the current stream."""
         for name, value, now in frozen_values.changed(self):
             _bridge.report_graph("frozen", name, f"{value} in the graph, {now} now")
+        for each in bound_inputs.before(_bridge, self, self._graph):
+            _bridge.report_graph("bound", each.input.text, "gone" if each.is_gone else "")
         kept = kept_outputs.before(_bridge, self, self._graph)
         self._graph.replay()
         kept_outputs.after(_bridge, kept)

@@ -107,9 +107,12 @@ def report(
 
 def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
     """A mistake with a CUDA graph, or what may become one."""
-    from locus.blame import kept_outputs
+    from locus.blame import bound_inputs, kept_outputs
     from locus.program import captured_numbers, histories
 
+    bound = bound_inputs.find(raw["op"]) if raw["what"] == "bound" else None
+    if (raw["what"] == "bound" and bound is None) or (raw["what"] == "freed" and bound_inputs.explains(raw["first"])):
+        return False, "", None
     kept, frames = None, places.frames_here() if raw["what"] in ("numbers", "kept") else []
     try:
         if raw["what"] == "numbers":
@@ -128,6 +131,8 @@ def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
     if kept is not None:
         facts |= {"first": kept.at, "op": kept.name, "words": str(kept.times or ""),
                   "fixes": [kept.edit] if kept.edit is not None else []}  # fmt: skip
+    if bound is not None:
+        facts |= {"first": bound.at, "fixes": [bound.edit] if bound.edit is not None else []}
     directory = os.getcwd() if raw.get("policy", COLLECT) == WARN else ""
     told = load_bridge().add_graph_mistake(json.dumps(facts), raw.get("key", 0), directory)
     note_change()

@@ -11,9 +11,9 @@ def input_bound_anew():
     static, graph = torch.ones(8, device=device), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = static * 2
-    static = torch.full((8,), 3.0, device=device)
-    # FIX 1: static.copy_(torch.full((8,), 3.0, device=device))
-    graph.replay()  # BUG 1: graph-input-gone
+    static = torch.full((8,), 3.0, device=device)  # BUG 1: graph-input-gone
+    # FIX: static.copy_(torch.full((8,), 3.0, device=device))
+    graph.replay()
     return result.shape[0]
 
 

@@ -238,8 +238,74 @@ def padded_batches():
     return torch.cat(parts).sum().item()
 
 
+def a_name_that_goes_on():
+    """The input's name is used for something else, which is read; the graph works on what it was captured with."""
+    x = torch.ones(4, device=device)
+    first = x
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = x * 2
+    total = 0.0
+    for batch in batches:
+        x = batch + 1
+        graph.replay()
+        total += (result - x).sum().item() + first[0].item()
+    return total
+
+
+def copied_from_the_same_name():
+    x = torch.ones(4, device=device)
+    static = x
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = x * 2
+    total = 0.0
+    for batch in batches:
+        x = batch.clone()
+        static.copy_(x)
+        graph.replay()
+        total += result.sum().item()
+    return total
+
+
+def two_names_without_a_replay():
+    graph, static, result = captured(lambda x: x + 1)
+    total = 0.0
+    for batch in batches:
+        static.copy_(batch)
+        graph.replay()
+        same = result
+        total += (result - same).sum().item()
+    return total
+
+
+class Halves:
+    """Feeds its buffer by a method of its own, and looks at what it was given last."""
+
+    def __init__(self):
+        self.last = torch.zeros(4, device=device)
+        self.buffer = self.last
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.half = self.buffer / 2
+
+    def __call__(self, batch):
+        self.last = batch
+        self.feed()
+        self.graph.replay()
+        return self.half.sum().item()
+
+    def feed(self):
+        self.buffer.copy_(self.last)
+
+
+def fed_by_a_method():
+    halves = Halves()
+    return sum(halves(batch) for batch in batches)
+
+
 for function in (
-    read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
+    a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
     one_result_several_times, the_same_input_each_time, a_callable_read_before_the_next_call,
     a_handle_of_a_callables_result, a_graph_for_each_value, a_number_changes_back, numbers_of_loops,
     a_rate_on_the_device, training_and_evaluation, a_cache_that_grows, rows_of_one_result,
