@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # every Python process under a check imports this file at
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
     from typing import Any
 
 
@@ -17,7 +18,9 @@ class AfterImport:
     def __init__(self, module: str, action: Callable[[Any], None]):
         self._module, self._action = module, action
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != self._module:
             return None
         spec = self._find_with_others(name, path, target)
@@ -42,7 +45,7 @@ class AfterImport:
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
-    def _find_with_others(self, name: str, path: Sequence[str] | None, target: Any) -> ModuleSpec | None:
+    def _find_with_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:

@@ -23,6 +23,8 @@ from locus.program import frozen_values, histories, moments, values
 from locus.watch import holders, interruptions
 
 _Listener = Callable[..., None]
+_Arguments = tuple[Any, ...]
+_Named = dict[str, Any]
 
 _installed = False
 _after_moves: list[_Listener] = []
@@ -99,7 +101,7 @@ def _wrap(owner: object, name: str, note: Callable[..., None]) -> None:
     setattr(owner, name, wrapper)
 
 
-def _note_module_call(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_module_call(name: str, result: object, args: _Arguments, kwargs: _Named) -> None:
     module: torch.nn.Module = args[0]
     device: torch.device | None
     if name == "to":
@@ -121,13 +123,13 @@ def _note_module_call(name: str, result: object, args: tuple[Any, ...], kwargs: 
         listener(module, str(device))
 
 
-def _note_module(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_module(name: str, result: object, args: _Arguments, kwargs: _Named) -> None:
     moments.note_construction(args[0])
     if name == "__setstate__":
         _note_applied(name, result, args, kwargs)
 
 
-def _note_applied(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_applied(name: str, result: object, args: _Arguments, kwargs: _Named) -> None:
     """A module's tensors are new ones: what their memory is for."""
     bridge = histories.bridge()
     if bridge is not None:
@@ -142,7 +144,7 @@ def _note_registration(module: torch.nn.Module, name: str, tensor: object) -> No
         bridge.are_parameters([tensor])
 
 
-def _note_optimizer(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_optimizer(name: str, result: object, args: _Arguments, kwargs: _Named) -> None:
     moments.note_optimizer(args[0])
     for listener in _after_optimizers:
         listener(args[0])
@@ -165,7 +167,7 @@ def _note_step(optimizer: torch.optim.Optimizer, args: tuple[object, ...], kwarg
             listener()
 
 
-def _note_load(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_load(name: str, result: object, args: _Arguments, kwargs: _Named) -> None:
     mark = getattr(histories.bridge(), "mark_loaded", None)
     if mark is not None:
         path = args[0] if args else kwargs.get("f", "")
@@ -174,7 +176,7 @@ def _note_load(name: str, result: object, args: tuple[Any, ...], kwargs: dict[st
         listener(result, args, kwargs)
 
 
-def _note_batch(name: str, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_batch(name: str, result: object, args: _Arguments, kwargs: _Named) -> None:
     mark = getattr(histories.bridge(), "mark_received", None)
     if mark is not None:
         tensors = tensors_in(result)
