@@ -1,6 +1,7 @@
 """Memory that runs out, and memory that grows: found, blamed on the line that keeps it, fixed; and no false alarm where
 a program catches the error or keeps things on purpose."""
 
+import json
 import re
 
 import pytest
@@ -15,6 +16,7 @@ CATEGORIES = {
 }  # fmt: skip
 
 WRONG = programs("memory/wrong")
+IDLE = programs("memory/idle")
 RIGHT = programs("memory/right")
 
 
@@ -35,7 +37,24 @@ def test_what_keeps_memory_is_blamed(program, path):
     assert fix["new"].partition("  # ")[0] == fixed(path).read_text().splitlines()[mistake.line - 1], fix
 
 
-@pytest.mark.parametrize("path", RIGHT + [fixed(path) for path in WRONG], ids=lambda p: f"{p.parent.name}-{p.stem}")
+@pytest.mark.parametrize("path", IDLE, ids=name)
+def test_what_is_held_and_not_needed_is_let_go(program, tmp_path, path):
+    (mistake,) = read_mistakes(path.read_text())
+    target, report = tmp_path / path.name, tmp_path / "report.json"
+    target.write_text(path.read_text())
+    result = program.run(LOCUS, "fix", *CARD, "--apply", "--json", str(report), str(target), cwd=tmp_path)
+    (finding,) = json.loads(report.read_text())["findings"]
+    assert (finding["reason"], finding["cause"]["line"]) == ("out-of-memory", mistake.line), result.describe()
+    assert [fix["verified"] for fix in finding["fixes"]] == [True], result.describe()
+    assert (
+        program.run(LOCUS, "run", *CARD, str(target)).ok().stdout
+        == program.run(LOCUS, "run", *CARD, str(fixed(path))).ok().stdout
+    )
+
+
+@pytest.mark.parametrize(
+    "path", RIGHT + [fixed(path) for path in WRONG + IDLE], ids=lambda p: f"{p.parent.name}-{p.stem}"
+)
 def test_what_is_right_gets_no_finding(program, path):
     checked = check(program, path, devices=1, options=CARD)
     assert checked.findings == [], checked.findings

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from locus import faults
 from locus.blame import findings
-from locus.fixing import evaluating, keeping
+from locus.fixing import evaluating, keeping, releasing
 from locus.program import histories, places, source
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ def describe(held: HeldMemory, frames: list[types.FrameType]) -> shapes.Finding:
         notes.insert(
             0, f"`{evaluation.model}` is in eval() and gradients are on: every layer's result is kept for backward()"
         )
+    if cause is None and (idle := _idle(users, held)) is not None:
+        cause, culprit, fix = idle.location, idle.name, idle.edit
+        notes.insert(0, idle.words)
     by_category = ", ".join(f"{name} {size(count)}{_modules(name, held)}" for name, count in held["categories"])
     return findings.make(
         "out-of-memory",
@@ -101,6 +104,15 @@ def _in_evaluation(users: list[types.FrameType]) -> evaluating.Evaluation | None
         return evaluating.find(users)
     except Exception as fault:
         faults.note("whether this is an evaluation", fault)
+        return None
+
+
+def _idle(users: list[types.FrameType], held: HeldMemory) -> releasing.Idle | None:
+    gradients = sum(count for name, count in held["categories"] if name == "gradients")
+    try:
+        return releasing.find(users, held["device"], held["requested"] - held["free"], gradients)
+    except Exception as fault:
+        faults.note("what is held and not needed", fault)
         return None
 
 
