@@ -137,6 +137,54 @@ print(f"{scripted(x).sum().item():.5f}")
 """
 
 
+OBJECTS_DEVICES = """
+import torch
+from torch import nn
+
+class Accelerator:
+    def __init__(self):
+        self.state = {"device": torch.device("cuda")}
+
+    @property
+    def device(self):
+        return self.state["device"]
+
+class Engine:
+    def __init__(self, module):
+        self.device = torch.device("cuda", 0)
+        self.module = module.to(self.device)
+
+    def __call__(self, *args):
+        return self.module(*args)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.b(self.a(x).relu()), y)
+
+def train(accelerator):
+    model = nn.Embedding(9, 4).to(accelerator.device)
+    for step in range(2):
+        tokens = torch.arange(6).reshape(2, 3)
+        mask = torch.ones(2, 3, device=accelerator.device)
+        loss = (model(tokens).square().sum(-1) * mask).mean()
+        loss.backward()
+    return loss
+
+torch.manual_seed(0)
+print(train(Accelerator()).item() > 0)
+engine = Engine(Net())
+for step in range(2):
+    rows = torch.ones(5, 4)
+    targets = torch.zeros(5, dtype=torch.long, device=engine.device)
+    loss = engine(rows, targets)
+    loss.backward()
+print(loss.item() > 0)
+"""
+
 PROGRAMS = {
     "objects": Idioms(
         OBJECTS,
@@ -154,6 +202,13 @@ PROGRAMS = {
             "generator=generator)": "generator=generator, device=device)",
             "torch.rand(4), ": "torch.rand(4, device=device), ",
             "    return tensor\n": "    return tensor.to(where)\n",
+        },
+    ),
+    "devices of objects": Idioms(
+        OBJECTS_DEVICES,
+        {
+            "torch.arange(6).reshape": "torch.arange(6, device=accelerator.device).reshape",
+            "torch.ones(5, 4)": "torch.ones(5, 4, device=engine.device)",
         },
     ),
     "script": Idioms(

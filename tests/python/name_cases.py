@@ -15,6 +15,16 @@ PROGRAMS = {
         "net = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(4, 4)))\nnet(x)\n",
         "net[1][0].weight", "parameter", None,
     ),
+    "parts of one buffer": (
+        "net = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 4))\n"
+        "flat, start = torch.cat([p.detach().flatten() for p in net.parameters()]), 0\n"
+        "for p in net.parameters():\n"
+        "    p.data = flat[start : start + p.numel()].view_as(p)\n"
+        "    start += p.numel()\n"
+        "del flat, p\n"
+        "F.linear(x, net[0].weight)\n",
+        "net[0].weight", "parameter", "net[0].weight",
+    ),
     "buffer": (
         "class Net(nn.Module):\n"
         "    def __init__(self):\n"

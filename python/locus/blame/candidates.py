@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from locus.fixing import device_text
+from locus.fixing import device_text, name_scopes
 from locus.program import places, source
 from locus.program.shapes import Candidate, Edit, Location
 from locus.vocabulary import EditKind, Fact
@@ -85,7 +85,7 @@ def _writes_literal(edit: Edit) -> bool:
     placing = file.once(_places_by_literal)
     if placing and not file.once(_names_devices):
         return False
-    return device_text.function_of(file, around[-1]) not in placing
+    return name_scopes.function_of(file, around[-1]) not in placing
 
 
 def _names_devices(file: source.Source) -> bool:
@@ -106,7 +106,7 @@ def _places_by_literal(file: source.Source) -> set[ast.AST]:
             given += node.args[:1] if method == "to" else []
             named = [each for each in given if isinstance(each, ast.Constant) and str(each.value).startswith("cuda")]
             if named or (method == "cuda" and not any(isinstance(each, ast.Name) for each in node.args)):
-                found.add(device_text.function_of(file, node))
+                found.add(name_scopes.function_of(file, node))
     return found
 
 

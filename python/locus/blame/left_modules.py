@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from locus.blame.candidates import Candidates, Cause, location_of
-from locus.fixing import device_text, rewriting
+from locus.fixing import device_text, name_scopes, rewriting
 from locus.program import bindings, histories, moments, source, values
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _construction(module: torch.nn.Module, wrong: str, device: str, users: list[
         return Cause(place, None)
     element = _element_of(node)
     words = device_text.write(file, element, device, users) if element is not None else ""
-    if element is not None and device_text.is_comprehended(file, element, words):
+    if element is not None and name_scopes.is_comprehended(file, element, words):
         return Cause(location_of(file, node), rewriting.append_call(file, element, f".to({words})"))
     words = device_text.write(file, node, device, users)
     return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))

@@ -11,7 +11,7 @@ import types
 from collections.abc import Sequence
 
 from locus.blame.candidates import Cause
-from locus.fixing import device_text, rewriting
+from locus.fixing import device_text, name_scopes, rewriting
 from locus.program import bindings, histories, source
 
 _PASSES_ON = {"detach", "contiguous", "view", "reshape", "requires_grad_", "t", "squeeze", "unsqueeze", "flatten"}
@@ -34,7 +34,7 @@ def of_wrong_card(
     if any(_varies(placed.file, each) for each in _said(placed.call)):
         return None  # a loop over devices: it means each of them
     words = device_text.write(placed.file, placed.call, device, users, others)
-    if words.startswith('"') and device_text.function_of(placed.file, placed.call) is not placed.file.tree:
+    if words.startswith('"') and name_scopes.function_of(placed.file, placed.call) is not placed.file.tree:
         return None  # in a function, which may make others: the number of one card would be wrong for them
     if placed.facts["action"] == "created":
         edit = rewriting.device_argument(placed.file, placed.call, words)
@@ -69,7 +69,7 @@ def _varies(file: source.Source, node: ast.AST) -> bool:
     name = node.id if isinstance(node, ast.Name) else ""
     loops = [a for a in file.ancestors(node) if isinstance(a, (ast.For, ast.AsyncFor))]
     bound = [n.id for loop in loops for n in ast.walk(loop.target) if isinstance(n, ast.Name)]
-    return bool(name) and (name in bound or device_text.is_comprehended(file, node, name))
+    return bool(name) and (name in bound or name_scopes.is_comprehended(file, node, name))
 
 
 def _says_cuda(node: ast.AST) -> bool:
@@ -109,7 +109,7 @@ def of_index(steps: list[histories.Step]) -> Cause | None:
     file, call = placed.file, placed.call
     if file is None or call is None or not placed.facts["device"].startswith("cuda"):
         return None
-    scope, statement = device_text.function_of(file, call), file.statement(call)
+    scope, statement = name_scopes.function_of(file, call), file.statement(call)
     if statement is None:
         return None
     bound = [target.id for target, _ in bindings.pairs(statement) if isinstance(target, ast.Name)]
@@ -139,7 +139,7 @@ def _shares_memory(file: source.Source, node: ast.AST, depth: int = 0) -> bool:
         node = node.value
     if not isinstance(node, ast.Name):
         return isinstance(node, (ast.Attribute, ast.Subscript))
-    scope = device_text.function_of(file, node)
+    scope = name_scopes.function_of(file, node)
     bound = [value for s in bindings.binders(scope, node.id) for target, value in bindings.pairs(s)
              if isinstance(target, ast.Name) and target.id == node.id]  # fmt: skip
     computed = bound and all(isinstance(value, (ast.BinOp, ast.Compare, ast.UnaryOp, ast.Call)) for value in bound)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from locus.blame.candidates import Candidates, Cause, location_of
-from locus.fixing import device_text, rewriting
+from locus.fixing import device_text, name_scopes, rewriting
 from locus.program import bindings, histories, source, trails
 
 
@@ -61,7 +61,7 @@ def _parameter_of(step: histories.Step) -> Parameter | None:
     """The parameter that said where a call makes or moves a tensor, where it may be left out."""
     if step.call is None or step.file is None:
         return None
-    file, scope = step.file, device_text.function_of(step.file, step.call)
+    file, scope = step.file, name_scopes.function_of(step.file, step.call)
     for said in _said(file, scope, step.call):
         if isinstance(said, ast.Name):
             return _optional(file, scope, said.id)
@@ -72,7 +72,7 @@ def _parameter_of(step: histories.Step) -> Parameter | None:
             for stored in file.find(holder, ("stored attribute", said.attr)):
                 statement = file.statement(stored)
                 if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
-                    return _optional(file, device_text.function_of(file, stored), statement.value.id)
+                    return _optional(file, name_scopes.function_of(file, stored), statement.value.id)
     return None
 
 
@@ -80,7 +80,7 @@ def _bound_to_host(step: histories.Step, device: str, users: list[types.FrameTyp
     """`self.device = torch.device("cpu")`, where tensors are made on `self.device`: the line that says it for all."""
     if step.call is None or step.file is None:
         return None
-    file, scope = step.file, device_text.function_of(step.file, step.call)
+    file, scope = step.file, name_scopes.function_of(step.file, step.call)
     for said in _said(file, scope, step.call):
         name = ast.unparse(said) if isinstance(said, (ast.Name, ast.Attribute)) else ""
         if not name or "cpu" in name.lower() or "host" in name.lower():
@@ -126,7 +126,7 @@ def _optional(file: source.Source, scope: ast.AST, name: str) -> Parameter | Non
     """A parameter whose default is no device or the host's, and that the function leaves as it is."""
     if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) or file.find(scope, ("store", name)):
         return None
-    return Parameter(file, scope, name) if device_text.is_optional(scope, name) else None
+    return Parameter(file, scope, name) if name_scopes.is_optional(scope, name) else None
 
 
 def _calls_without(parameter: Parameter, users: list[types.FrameType]) -> Iterator[tuple[source.Source, ast.Call]]:

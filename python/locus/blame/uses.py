@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from locus.blame import siblings
-from locus.fixing import device_text
+from locus.fixing import device_text, name_scopes
 from locus.program import bindings, histories, makers, source, values
 from locus.program.links import Link, flow_of, sources
 from locus.vocabulary import Fact
@@ -65,7 +65,7 @@ def _is_moved_at_others(link: Link, on_way: list[ast.stmt | None]) -> bool:
         return False
     for node in file.find(scope, ("load", name)):
         statement = file.statement(node)
-        if any(statement is each for each in on_way) or device_text.function_of(file, node) is not scope:
+        if any(statement is each for each in on_way) or name_scopes.function_of(file, node) is not scope:
             continue
         if moved_around(file, node) is None:
             continue
@@ -177,7 +177,7 @@ def moves_fellow_argument(use: expressions.Use, name: str, device: str) -> bool:
     if scope is None or name not in given:
         return False
     for move in file.calls(scope, "to", "cuda"):
-        if not bindings.is_move(move) or device_text.function_of(file, move) is not scope:
+        if not bindings.is_move(move) or name_scopes.function_of(file, move) is not scope:
             continue
         moved = move.func.value
         if isinstance(moved, ast.Name) and moved.id in given and moved.id != name:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
+from locus.fixing.name_scopes import bound_before, frame_of, function_of, is_comprehended, is_optional, start
 from locus.program import bindings, source, text_index, values
 
 _PREFERRED = (
@@ -100,50 +101,6 @@ def same_device(value: object, device: str) -> bool:
     return value == device or (value == "cuda" and device == "cuda:0")
 
 
-def bound_before(file: source.Source, scope: ast.AST, name: str, node: ast.AST) -> bool:
-    """Whether a function (or the module) binds a name before the statement of `node`."""
-    arguments = getattr(scope, "args", None)
-    if arguments is not None:
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-        if any(argument is not None and argument.arg == name for argument in given):
-            return True
-    place = _start(node)
-    statement = file.statement(node)
-    for inner in file.find(scope, ("store", name), ("import", name)):
-        if _start(inner) >= place or function_of(file, inner) is not scope:
-            continue
-        if any(hasattr(around, "generators") for around in file.ancestors(inner)):
-            continue  # the variable of a comprehension is its own
-        # The statement's own target is not bound yet when its value is computed; a loop's is.
-        if file.statement(inner) is not statement or isinstance(statement, (ast.For, ast.With)):
-            return True
-    return False
-
-
-def _start(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-
-
-def function_of(file: source.Source, node: ast.AST) -> ast.AST:
-    """The function that runs a node, or the module: a default and a decorator are run by what is around theirs."""
-    inside = node
-    for around in file.ancestors(node):
-        if isinstance(around, source.Function) and not isinstance(inside, ast.arguments):
-            if inside not in getattr(around, "decorator_list", ()):
-                return around
-        inside = around
-    return file.tree
-
-
-def frame_of(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> types.FrameType | None:
-    """The frame that runs a function, or the module."""
-    for frame in frames:
-        code = frame.f_code
-        if code.co_filename == file.file and file.function_at(code.co_firstlineno, code.co_name) is scope:
-            return frame
-    return None
-
-
 def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
     """A variable of the function itself, or an attribute of one."""
     optional = ""
@@ -166,21 +123,26 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
         if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
             return name
     words = _own_attribute(file, scope, device, frame) if frame is not None else _as_said(file, node, scope, device)
-    return words or _element(file, node, scope, device, frame)
+    return words or _of_object(file, node, scope, device, frame) or _element(file, node, scope, device, frame)
 
 
-def is_optional(scope: ast.AST, name: str) -> bool:
-    """Whether a function has a parameter that need not be given, and whose default is no device or the host's."""
-    given = getattr(scope, "args", None)
-    if given is None:
-        return False
-    positional = [*given.posonlyargs, *given.args]
-    defaults = dict(zip([a.arg for a in positional[len(positional) - len(given.defaults) :]], given.defaults))
-    defaults |= {a.arg: value for a, value in zip(given.kwonlyargs, given.kw_defaults) if value is not None}
-    default = defaults.get(name)
-    if isinstance(default, ast.Call) and len(default.args) == 1:
-        default = default.args[0]  # torch.device("cpu")
-    return isinstance(default, ast.Constant) and default.value in (None, "cpu")
+def _of_object(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+    """`engine.device`, `accelerator.device`: what the function says for a device elsewhere, of an object it has."""
+    if frame is None:
+        return ""
+    for said in text_index.once(scope, devices_said):
+        root: ast.AST = said
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if root is said or not isinstance(root, ast.Name) or not bound_before(file, scope, root.id, node):
+            continue
+        if isinstance(said, ast.Attribute) and values.is_tensor(values.evaluate(said.value, frame)):
+            continue
+        value = values.evaluate(said, frame)
+        is_property = value is values.MISSING and isinstance(said, ast.Attribute) and said.attr == "device"
+        if same_device(value, device) or (is_property and device.startswith("cuda")):
+            return ast.unparse(said)
+    return ""
 
 
 def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) -> str:
@@ -193,7 +155,7 @@ def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) ->
             is_bound = bound_before(file, scope, said.id, node) or is_comprehended(file, node, said.id)
             if is_bound and said.id not in _TENSORS:
                 return said.id
-        elif _start(said) < _start(node) and isinstance(said.value, ast.Name) and said.attr != "device":
+        elif start(said) < start(node) and isinstance(said.value, ast.Name) and said.attr != "device":
             return ast.unparse(said)
     return ""
 
@@ -320,7 +282,7 @@ def _has_attribute(file: source.Source, scope: ast.AST, text: str, node: ast.AST
         first = getattr(scope, "name", "") == "__init__"
         stored = file.find(file.scope(scope), ("stored attribute", attribute))
         # In the method that binds it, what comes before is too early.
-        early = [n for n in stored if first and (function_of(file, n) is not scope or _start(n) >= _start(node))]
+        early = [n for n in stored if first and (function_of(file, n) is not scope or start(n) >= start(node))]
         return any(ast.unparse(n) == text for n in stored if n not in early)
     return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
 
@@ -388,10 +350,3 @@ def _is_simple(node: ast.AST, together: bool = False) -> bool:
     while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and isinstance(node.slice, keys)):
         node = node.value
     return isinstance(node, ast.Name)
-
-
-def is_comprehended(file: source.Source, node: ast.AST, name: str) -> bool:
-    """Whether a comprehension around a node binds a name."""
-    around = [generator for a in file.ancestors(node) for generator in getattr(a, "generators", ())]
-    bound = [n for generator in around for n in ast.walk(generator.target) if isinstance(n, ast.Name)]
-    return any(n.id == name for n in bound)

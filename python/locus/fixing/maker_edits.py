@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from locus.fixing import device_text, rewriting
+from locus.fixing import name_scopes, rewriting
 from locus.fixing.module_edits import scopes
 from locus.fixing.rewriting import add_argument, append_call, device_argument
 from locus.program import batches, bindings, histories, makers, source, values
@@ -38,7 +38,7 @@ def factory_device(request: Request) -> Edit | None:
 def _given_there(request: Request, file: source.Source, call: ast.Call) -> str:
     """`x.device`, of what a helper was given that made the tensor and has returned: `mask(x)` is called at the use."""
     _, node = request.place() or (None, None)
-    helper = device_text.function_of(file, call)
+    helper = name_scopes.function_of(file, call)
     frame = request.use.frame if request.use is not None else None
     if frame is None or not isinstance(node, ast.Call) or histories.called_name(node) != getattr(helper, "name", None):
         return ""
@@ -55,7 +55,7 @@ def _has_words_at_use(request: Request, file: source.Source, call: ast.Call) -> 
     A number in the helper would be right for one card only.
     """
     place, node = request.place() or (None, None)
-    helper = device_text.function_of(file, call)
+    helper = name_scopes.function_of(file, call)
     if place is None or not isinstance(node, ast.Call):
         return False
     is_called_here = histories.called_name(node) == getattr(helper, "name", None)
@@ -162,7 +162,7 @@ def _serves_others(request: Request, made: histories.Step) -> bool:
         return False
     if made.file is None or made.call is None:
         return False
-    scope, statement = device_text.function_of(made.file, made.call), made.file.statement(made.call)
+    scope, statement = name_scopes.function_of(made.file, made.call), made.file.statement(made.call)
     if statement is None:
         return False
     named = {name for target, _ in bindings.pairs(statement) for name in batches.targets(target)}

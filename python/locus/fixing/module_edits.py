@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from locus.fixing import device_text, rewriting
+from locus.fixing import device_text, name_scopes, rewriting
 from locus.fixing.rewriting import append_call, ends_line, indent_of, nn_name
 from locus.program import bindings, histories, moments, objects, places, source, values
 from locus.program.shapes import Edit
@@ -115,7 +115,7 @@ def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
     """What an optimizer is called at a statement: its variable, or `self.optimizer` in a method of its holder."""
     scope = next((a for a in file.ancestors(statement) if isinstance(a, source.Function)), file.tree)
     if name.isidentifier():
-        return name if device_text.bound_before(file, scope, name, statement) else ""
+        return name if name_scopes.bound_before(file, scope, name, statement) else ""
     attribute = name.rpartition(".")[2]
     holder = file.scope(scope) if scope is not file.tree else None
     arguments = getattr(getattr(scope, "args", None), "args", [])
@@ -128,10 +128,10 @@ def _optimizer_at(file: source.Source, statement: ast.stmt, name: str) -> str:
 
 def _variable_at(file: source.Source, statement: ast.stmt, value: object, users: list[types.FrameType]) -> str:
     """The variable by which the running function of a statement has an object."""
-    scope = device_text.function_of(file, statement)
-    frame = device_text.frame_of(file, scope, users)
+    scope = name_scopes.function_of(file, statement)
+    frame = name_scopes.frame_of(file, scope, users)
     names = [name for name, held in (frame.f_locals.items() if frame is not None else ()) if held is value]
-    return next((name for name in names if device_text.bound_before(file, scope, name, statement)), "")
+    return next((name for name in names if name_scopes.bound_before(file, scope, name, statement)), "")
 
 
 def scopes(request: Request) -> Iterator[tuple[source.Source, ast.AST]]:
@@ -216,7 +216,7 @@ def _move_made(request: Request, name: str, frame: types.FrameType) -> Edit | No
         if len(made) > 1 and file.file == frame.f_code.co_filename:
             # Made several times: the last one before the line that runs, in its own function.
             here = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
-            done = [v for v in made if device_text.function_of(file, v) is here and v.lineno <= (frame.f_lineno or 0)]
+            done = [v for v in made if name_scopes.function_of(file, v) is here and v.lineno <= (frame.f_lineno or 0)]
             made = sorted(done, key=lambda v: v.lineno)[-1:]
         if len(made) != 1 or isinstance(made[0], (ast.Constant, ast.List, ast.Dict, ast.Tuple)):
             continue

@@ -58,7 +58,8 @@ def storage_key(tensor: object) -> int:
 
 
 def likeness(one: object, other: object) -> int | None:
-    """0: the same tensor; 1: the same memory, seen the same way; 2: a view of the same memory; None: neither."""
+    """0: the same tensor; 1: the same memory, seen the same way; 2: a view of it, or of a part; None: neither, as two
+    parts of one buffer that have nothing in common."""
     if one is other:
         return 0
     if not is_tensor(one) or not is_tensor(other):
@@ -67,10 +68,19 @@ def likeness(one: object, other: object) -> int | None:
     if not key or key != storage_key(other):
         return None
     try:
-        same = one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
+        if one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride():
+            return 1
+        (first, first_end), (second, second_end) = _extent(one), _extent(other)
     except Exception:
         return None
-    return 1 if same else 2
+    return 2 if first < second_end and second < first_end else None
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a tensor's elements lie: from, to."""
+    start = tensor.data_ptr()
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return start, start + (last + 1) * tensor.element_size()
 
 
 def _script_tables(module: object) -> dict[str, object]:
