@@ -192,10 +192,11 @@ std::string journal_traffic(const std::map<std::string, std::string>& texts, con
 
 /// Ranks that ran by themselves: what they have called, as if they had run together. What could not be read.
 std::vector<std::string> compare_journals(const std::map<std::string, std::string>& texts, const Fates& known,
-                                          const LineText& line_text) {
+                                          const LineText& line_text, const SettingOf& setting_of) {
   std::vector<std::string> problems;
   const std::vector<ranks::Journal> journals = journals_in(texts, problems);
-  for (engine::Finding& finding : ranks::compare(journals, fates_from(known))) keep(std::move(finding), line_text, 0);
+  for (engine::Finding& finding : ranks::compare(journals, fates_from(known), around_by(setting_of)))
+    keep(std::move(finding), line_text, 0);
   return problems;
 }
 

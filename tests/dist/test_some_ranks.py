@@ -164,6 +164,7 @@ def test_sequences_are_compared(tmp_path):
     (finding,) = report["findings"]
     assert finding["code"] == "LOC024" and finding["ranks"] == [0, 511]
     assert {finding["cause"]["line"], finding["uses"][0]["line"]} == {9, 11}
+    assert "the `if rank == 511` at train.py:8" in finding["why"], finding
 
 
 IN_A_GROUP = """

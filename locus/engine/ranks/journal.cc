@@ -144,7 +144,7 @@ Call whole(const std::string& name, const Line& line, std::size_t index) {
 }
 
 /// The first call of a group that does not fit what the first of its ranks has called.
-std::optional<Finding> first_mismatch(const std::string& name, const std::map<int, Line>& ranks) {
+std::optional<Finding> first_mismatch(const std::string& name, const std::map<int, Line>& ranks, const Around& around) {
   const auto& [first, reference] = *ranks.begin();
   std::size_t found = std::numeric_limits<std::size_t>::max();
   std::optional<Finding> finding;
@@ -154,7 +154,7 @@ std::optional<Finding> first_mismatch(const std::string& name, const std::map<in
       if (line.calls[i] == reference.calls[i]) continue;
       const Call mine = whole(name, reference, i), theirs = whole(name, line, i);
       if (!may_share_group(mine, theirs) || fit(mine, theirs)) continue;
-      finding = mismatch(first, mine, rank, theirs);
+      finding = mismatch(first, mine, rank, theirs, around);
       found = i;
       break;
     }
@@ -164,7 +164,7 @@ std::optional<Finding> first_mismatch(const std::string& name, const std::map<in
 
 /// Who has not come to a call that others of the group have made.
 void find_missing(const std::string& name, const std::map<int, Line>& ranks, const std::map<int, Fate>& fates,
-                  std::vector<Finding>& findings) {
+                  const Around& around, std::vector<Finding>& findings) {
   std::size_t lowest = std::numeric_limits<std::size_t>::max();
   for (const auto& [rank, line] : ranks) {
     if (line.journal->cut || line.journal->full) return;  // it may have come to them
@@ -183,7 +183,8 @@ void find_missing(const std::string& name, const std::map<int, Line>& ranks, con
     if (last && !may_share_group(call, *last)) continue;
     const auto known = fates.find(rank);
     const std::string why = had_ended(known == fates.end() ? Fate{} : known->second, /*ended=*/true);
-    findings.push_back(missing(call, ahead, rank, why, last));
+    findings.push_back(missing(call, ahead, rank, why, last, around));
+    if (known != fates.end() && known->second.raised) add_raised(findings.back(), rank, *known->second.raised);
   }
 }
 
@@ -246,15 +247,16 @@ Cluster traffic_of(const std::vector<Journal>& journals) {
   return all;
 }
 
-std::vector<Finding> compare(const std::vector<Journal>& journals, const std::map<int, Fate>& fates) {
+std::vector<Finding> compare(const std::vector<Journal>& journals, const std::map<int, Fate>& fates,
+                             const Around& around) {
   std::vector<Finding> findings;
   Lines lines = lines_of(journals);
   for (const auto& [name, ranks] : lines) {
-    if (std::optional<Finding> finding = first_mismatch(name, ranks)) findings.push_back(std::move(*finding));
+    if (std::optional<Finding> finding = first_mismatch(name, ranks, around)) findings.push_back(std::move(*finding));
   }
   if (!findings.empty()) return findings;
   add_silent(lines, journals);
-  for (const auto& [name, ranks] : lines) find_missing(name, ranks, fates, findings);
+  for (const auto& [name, ranks] : lines) find_missing(name, ranks, fates, around, findings);
   return findings;
 }
 

@@ -62,6 +62,7 @@ Cluster traffic_of(const std::vector<Journal>& journals);
 
 /// Ranks that ran by themselves, as if they had run together: calls that do not fit, else those that a rank did not
 /// come to. Only what two of these ranks share is compared.
-std::vector<Finding> compare(const std::vector<Journal>& journals, const std::map<int, Fate>& fates);
+std::vector<Finding> compare(const std::vector<Journal>& journals, const std::map<int, Fate>& fates,
+                             const Around& around = {});
 
 }  // namespace locus::engine::ranks

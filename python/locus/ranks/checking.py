@@ -79,7 +79,7 @@ def _times(count: int) -> str:
 def compare(session: Session, folder: str, calls: dict[str, bytes], codes: dict[int, int]) -> None:
     """Ranks that ran by themselves, as if they had run together."""
     fates = _fates(session, folder, codes)
-    for problem in session.bridge.compare_journals(calls, fates, source.line_text):
+    for problem in session.bridge.compare_journals(calls, fates, source.line_text, surroundings.around):
         faults.note("the calls of a rank", ValueError(problem))
 
 
