@@ -95,9 +95,12 @@ class Capture {
       known->second.written |= written;
       return;
     }
+    const DeviceBlock* const block = block_of(*storage(t));
+    const bool is_booked = block != nullptr && block->booking.account != nullptr;
+    const PoolId pool = is_booked ? machine().memory(device_).pool_of(block->booking.account) : PoolId{};
     graph_->outside_.emplace(storage(t),
                              Graph::Outside{c10::weak_intrusive_ptr<c10::StorageImpl>(t.storage().getWeakStorageImpl()),
-                                            storage(t)->data(), current_site(), op, written});
+                                            storage(t)->data(), current_site(), op, written, pool});
   }
   void made(const Memory& host) { made_.insert(host); }
   void made_storage(const at::Tensor& t) {

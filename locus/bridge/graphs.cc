@@ -337,6 +337,7 @@ void Graph::replay() {
 void Graph::look_at_outside(StreamWork* work) const {
   for (const auto& [address, outside] : outside_) {
     const auto storage = outside.storage.lock();
+    if (!storage && outside.pool != PoolId{} && machine().memory(device_).pool_users(outside.pool) > 0) continue;
     if (!storage || storage->data() != outside.data) {
       if (watching()) report_gone(outside.site, outside.op, !storage, outside.written);
     } else if (ordering()) {

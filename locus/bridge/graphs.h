@@ -45,6 +45,7 @@ class Graph {
     engine::SiteId site;
     engine::OperatorId op;
     bool written;
+    PoolId pool;  ///< a graph's: freed or not, the memory is there as long as somebody holds the pool
   };
 
   Graph();

@@ -39,6 +39,8 @@ std::string message_of(const Facts& facts) {
     case What::kBound:
       return fmt::format("new data is bound to `{}`, and the graph goes on reading {}", facts.op,
                          facts.words == "gone" ? "memory of the old one, which has been freed" : "the old one");
+    case What::kSaved:
+      return "backward() of a call of a graphed callable comes after a later call has overwritten what it saved";
   }
   return "";
 }
@@ -70,6 +72,11 @@ std::string why_of(const Facts& facts) {
           "a graph reads the memory that it was captured with; the tensor that is bound at {} has memory "
           "of its own",
           told::at(facts.first));
+    case What::kSaved:
+      return fmt::format(
+          "a graphed callable saves what backward() needs in the same memory each time; the call at {} was followed by "
+          "the one at {}, with other data, and gets the gradients of that one",
+          told::at(facts.first), facts.words);
   }
   return "";
 }
@@ -87,6 +94,9 @@ std::string note_of(const Facts& facts) {
       return "make it a tensor on the device (lr=torch.tensor(…), capturable=True) and change that in place";
     case What::kKept:
       return "keep a copy of the result: .clone()";
+    case What::kSaved:
+      return "call backward() before the next call; or make a callable for each call of a step: "
+             "make_graphed_callables((one, other), …)";
     case What::kBound:
       return fmt::format("copy the data into the tensor that was captured: {}.copy_(…)", facts.op);
     default:
@@ -108,7 +118,8 @@ Facts parse_facts(std::string_view text) { return told::parse<Facts>(text); }
 Finding tell(const Facts& facts) {
   Finding finding = told::begin(told::reason_of(kWhats, facts.what), facts.use, facts.op, facts.step);
   finding.message = message_of(facts), finding.why = why_of(facts);
-  finding.cause = facts.what == What::kKept || facts.what == What::kBound ? facts.first : facts.use;
+  finding.cause =
+      facts.what == What::kKept || facts.what == What::kBound || facts.what == What::kSaved ? facts.first : facts.use;
   finding.fixes = facts.fixes;
   finding.notes.push_back(note_of(facts));
   return finding;

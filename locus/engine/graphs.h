@@ -18,7 +18,8 @@ namespace locus::engine::graphs {
   each(kMoved, "moved", "graph-input-gone")                  \
   each(kFrozen, "frozen", "frozen-in-graph")                 \
   each(kKept, "kept", "graph-output-kept")                   \
-  each(kBound, "bound", "graph-input-gone")
+  each(kBound, "bound", "graph-input-gone")                  \
+  each(kSaved, "saved", "graph-output-kept")
 // clang-format on
 
 enum class What : std::uint8_t {
@@ -29,11 +30,11 @@ enum class What : std::uint8_t {
 
 struct Facts {
   What what = What::kRefused;
-  Location use;    ///< the call that is refused; the replay; the line that reads what was kept
-  Location first;  ///< the use in the capture; the line that keeps, or binds
-  std::string op;  ///< of the call in the capture; a value's name: "SGD.param_groups[0]['lr']", "outputs"
-  std::string
-      words;  ///< the card's; "reads" or "writes"; "0.1 in the graph, 0.01 now"; of a list that keeps: "3"; "gone"
+  Location use;       ///< the call that is refused; the replay; the line that reads what was kept
+  Location first;     ///< the use in the capture; the line that keeps, or binds; the earlier call
+  std::string op;     ///< of the call in the capture; a value's name: "SGD.param_groups[0]['lr']", "outputs"
+  std::string words;  ///< the card's; "reads" or "writes"; "0.1 in the graph, 0.01 now"; of a list that keeps: "3";
+                      ///< "gone"; the later call
   std::vector<Fix> fixes;
   std::int64_t step = 0;
 };

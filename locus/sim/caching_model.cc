@@ -133,6 +133,11 @@ void CachingModel::release_pool(PoolId pool) {
   if (use != nullptr && use->users > 0) --use->users;
 }
 
+PoolId CachingModel::pool_of(const Block* block) const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->pools[block->lane.pool].id;
+}
+
 int CachingModel::pool_users(PoolId pool) const {
   const std::lock_guard guard(state_->mutex);
   const PoolUse* use = state_->find_pool(pool);

@@ -97,6 +97,7 @@ class CachingModel {
   void hold_pool(PoolId pool, PoolOptions options = {});
   void release_pool(PoolId pool);
   int pool_users(PoolId pool) const;
+  PoolId pool_of(const Block* block) const;
   void reset_peak();
   void reset_accumulated();
   /// torch.cuda.set_per_process_memory_fraction

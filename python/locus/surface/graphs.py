@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from locus.program import bound_inputs, frozen_values, kept_outputs
+from locus.program import bound_inputs, frozen_values, graphed_calls, kept_outputs
 from locus.surface import not_simulated
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class CUDAGraph:
             _bridge.report_graph("frozen", name, f"{value} in the graph, {now} now")
         for each in bound_inputs.before(_bridge, self, self._graph):
             _bridge.report_graph("bound", each.input.text, "gone" if each.is_gone else "")
+        if graphed_calls.is_late(_bridge, self):
+            _bridge.report_graph("saved", "backward", "")
         kept = kept_outputs.before(_bridge, self, self._graph)
         self._graph.replay()
         kept_outputs.after(_bridge, kept)

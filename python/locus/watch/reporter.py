@@ -108,7 +108,7 @@ def report(
 def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
     """A mistake with a CUDA graph, or what may become one."""
     from locus.blame import bound_inputs, kept_outputs
-    from locus.program import captured_numbers, histories
+    from locus.program import captured_numbers, graphed_calls, histories
 
     bound = bound_inputs.find(raw["op"]) if raw["what"] == "bound" else None
     if (raw["what"] == "bound" and bound is None) or (raw["what"] == "freed" and bound_inputs.explains(raw["first"])):
@@ -131,6 +131,9 @@ def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
     if kept is not None:
         facts |= {"first": kept.at, "op": kept.name, "words": str(kept.times or ""),
                   "fixes": [kept.edit] if kept.edit is not None else []}  # fmt: skip
+    if raw["what"] == "saved":
+        late = graphed_calls.later
+        facts |= {"first": graphed_calls.earlier, "words": f"{os.path.basename(late['file'])}:{late['line']}"}
     if bound is not None:
         facts |= {"first": bound.at, "fixes": [bound.edit] if bound.edit is not None else []}
     directory = os.getcwd() if raw.get("policy", COLLECT) == WARN else ""

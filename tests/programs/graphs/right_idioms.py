@@ -304,8 +304,22 @@ def fed_by_a_method():
     return sum(halves(batch) for batch in batches)
 
 
+def training_by_a_callable():
+    """One call and its backward() after the other; a second model beside it; an evaluation with gradients on."""
+    torch.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).to(device) for _ in range(2)]
+    one, other = torch.cuda.make_graphed_callables(tuple(models), tuple((batches[0][None],) for _ in models))
+    optimizer = torch.optim.SGD([*one.parameters(), *other.parameters()], lr=0.1)
+    for batch in batches:
+        loss = one(batch[None]).mean() - other(batch[None] + 1).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [one(batch[None]).detach().isfinite().all().item() for batch in batches]
+
+
 for function in (
-    a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
+    training_by_a_callable, a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
     one_result_several_times, the_same_input_each_time, a_callable_read_before_the_next_call,
     a_handle_of_a_callables_result, a_graph_for_each_value, a_number_changes_back, numbers_of_loops,
     a_rate_on_the_device, training_and_evaluation, a_cache_that_grows, rows_of_one_result,
