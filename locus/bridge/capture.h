@@ -84,7 +84,7 @@ class Capture {
   void note_use(const at::Tensor& t, bool written, engine::OperatorId op) {
     if (!t.is_cuda() || !is_plain(t)) return;
     const Memory host = host_storage(*storage(t));
-    if (made_.contains(host)) return;
+    if (made_.contains(host) || storage(t)->nbytes() == 0) return;  // what arange() fills has no memory yet
     if (dry::on() && written) knowledge_.emplace_back(t, dry::knowledge_of(t));
     if (written && !saved_.contains(host) && !(dry::on() && dry::is_unknown(t))) {
       const auto* bytes = static_cast<const char*>(host->data());

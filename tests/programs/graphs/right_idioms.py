@@ -318,8 +318,18 @@ def training_by_a_callable():
     return [one(batch[None]).detach().isfinite().all().item() for batch in batches]
 
 
+def positions_made_in_the_capture():
+    graph, static, result = captured(lambda x: x * torch.arange(4, device=device) + torch.linspace(0, 1, 4, device=device))
+    total = 0.0
+    for batch in batches:
+        static.copy_(batch)
+        graph.replay()
+        total += result.sum().item()
+    return total
+
+
 for function in (
-    training_by_a_callable, a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
+    positions_made_in_the_capture, training_by_a_callable, a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
     one_result_several_times, the_same_input_each_time, a_callable_read_before_the_next_call,
     a_handle_of_a_callables_result, a_graph_for_each_value, a_number_changes_back, numbers_of_loops,
     a_rate_on_the_device, training_and_evaluation, a_cache_that_grows, rows_of_one_result,
