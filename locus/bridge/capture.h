@@ -34,7 +34,7 @@ class Capture {
     streams_[stream] = order::Lane{0};
     clocks_.emplace_back();
     for (const at::Generator& generator : generators()) {
-      states_.emplace_back(generator, cpu_generator_of(generator).get_state().clone());
+      states_.emplace_back(generator, cpu_generator_of(generator).get_state());  // a tensor of its own
     }
   }
 

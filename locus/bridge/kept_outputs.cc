@@ -85,7 +85,7 @@ py::tuple kept_results(const Graph& graph, const py::list& objects) {
 
 /// A number for a tensor's values; 0 where they are not known.
 std::size_t contents_of(const at::Tensor& t) {
-  if (storage_of_plain(t) == nullptr || dry::on()) return 0;
+  if (storage_of_plain(t) == nullptr || (dry::on() && (dry::is_unknown(t) || !t.is_contiguous()))) return 0;
   const c10::impl::ExcludeDispatchKeyGuard below(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
                                                  c10::DispatchKeySet(kCheckKey));
   const at::Tensor host = host_alias(t).contiguous();
