@@ -277,3 +277,24 @@ def test_hooks_on_what_autograd_saves_are_not_called(program, tmp_path):
     checked = check(program, script, devices=1, options=CARD)
     assert checked.findings == []
     assert checked.stdout == program.run(LOCUS, "run", *CARD, str(script)).ok().stdout
+
+
+GOES_ON = """
+import torch
+
+def main():
+    held = torch.ones(1 << 20, device="cuda")
+    large = torch.empty(1 << 30, device="cuda")
+    del held, large
+    print(torch.cuda.memory_allocated())
+
+main()
+"""
+
+
+def test_a_dry_run_that_goes_on_keeps_nothing_alive(program, tmp_path):
+    script = tmp_path / "goes_on.py"
+    script.write_text(GOES_ON)
+    checked = check(program, script, devices=1, options=(*CARD, "--dry"))
+    assert [finding["code"] for finding in checked.findings] == ["LOC040"]
+    assert checked.stdout.split() == ["0"], checked.result.describe()

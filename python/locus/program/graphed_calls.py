@@ -61,6 +61,8 @@ def is_late(bridge: Bridge, graph: object) -> bool:
     except Exception as error:
         faults.note("calls of a graphed callable", error)
         return False
+    finally:
+        places.release_locals([frame])
 
 
 def _note(bridge: Bridge, graph: object, frame: types.FrameType, context: object) -> None:

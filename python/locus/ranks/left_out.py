@@ -22,7 +22,7 @@ from locus.program import moments, places
 from locus.watch.session import Session
 
 if TYPE_CHECKING:
-    from types import FrameType, ModuleType
+    from types import ModuleType
 
     from locus.program.shapes import Location
 
@@ -127,9 +127,10 @@ def _before_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
     mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
     with torch._C.DisableTorchFunctionSubclass():
         for model, plans in _planned():
+            nearest = _nearest(plans)
             for name, parameter in nn.Module.named_parameters(model):
                 if id(parameter) in mine and parameter.grad is not None:
-                    _look(session, model, name, parameter, plans)
+                    _look(session, model, name, parameter, [*nearest.get(id(parameter), []), *plans])
 
 
 def _planned() -> Iterator[tuple[nn.Module, list[_Plan]]]:
@@ -144,29 +145,39 @@ def _planned() -> Iterator[tuple[nn.Module, list[_Plan]]]:
                 yield model, plans
 
 
+def _nearest(plans: list[_Plan]) -> dict[int, list[_Plan]]:
+    """The plans of the modules that a parameter is in, by the parameter's number."""
+    found: dict[int, list[_Plan]] = {}
+    for plan in plans:
+        root = plan.root()
+        for parameter in root.parameters() if root is not None else ():
+            found.setdefault(id(parameter), []).append(plan)
+    return found
+
+
 def _look(session: Session, model: nn.Module, name: str, parameter: nn.Parameter, plans: list[_Plan]) -> None:
-    """Takes samples of a parameter for each group over which others are split and it is not."""
+    """Takes samples of a parameter for each group over which others are split and it is not. The first plan with that
+    group is the one that has left it out."""
     mesh = getattr(parameter, "device_mesh", None)
     own = _groups(mesh) if mesh is not None else []
-    for plan in [*(plan for plan in plans if _is_in(parameter, plan)), *plans]:
+    left: dict[tuple[int, ...], _Plan] = {}
+    for plan in plans:
         for group in plan.groups:
-            if any(len(set(group) & set(each)) > 1 for each in own):
-                continue
-            key = (name, tuple(group))
-            entry = _left_out.get(key)
-            if entry is None:
-                values = _sample(session, parameter)
-                if values is None or len(_left_out) >= _MAX_PARAMETERS:
-                    continue
-                facts = _facts(model, name, parameter, plan)
-                entry = _left_out[key] = _LeftOut(name, group, facts, values, [])
-            if plan.at == entry.facts.cause and len(entry.gradients) < _STEPS and parameter.grad is not None:
-                entry.gradients.append(_sample(session, parameter.grad) or [])
-
-
-def _is_in(parameter: nn.Parameter, plan: _Plan) -> bool:
-    root = plan.root()
-    return root is not None and any(each is parameter for each in root.parameters())
+            if not any(len(set(group) & set(each)) > 1 for each in own):
+                left.setdefault(tuple(group), plan)
+    values = _sample(session, parameter) if left else None
+    if values is None or parameter.grad is None:
+        return
+    gradient = _sample(session, parameter.grad) or []
+    for members, plan in left.items():
+        entry = _left_out.get((name, members))
+        if entry is None:
+            if len(_left_out) >= _MAX_PARAMETERS:
+                return
+            facts = _facts(model, name, parameter, plan)
+            entry = _left_out[name, members] = _LeftOut(name, list(members), facts, values, [])
+        if len(entry.gradients) < _STEPS:
+            entry.gradients.append(gradient)
 
 
 def _facts(model: nn.Module, name: str, parameter: nn.Parameter, plan: _Plan) -> Facts:
@@ -185,13 +196,15 @@ def look_at_call(group: str, members: Callable[[str], list[int]]) -> None:
     what it holds on each rank may well differ."""
     if not _plans or (_steps and all(count >= _STEPS for count in _steps.values())):
         return
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not places.is_user_file(frame.f_code.co_filename):
-        if any(part in frame.f_code.co_filename for part in _OF_PYTORCH):
-            return
-        frame = frame.f_back
-    while frame is not None:
-        if isinstance(frame.f_locals.get("self"), nn.Module) or frame.f_code.co_name in ("forward", "backward"):
-            _by_hand.add(tuple(members(group)))
-            return
-        frame = frame.f_back
+    frames = list(places.walk(sys._getframe(1)))
+    users = places.user_frames(frames)
+    between = frames[: frames.index(users[0])] if users else []
+    if any(part in frame.f_code.co_filename for frame in between for part in _OF_PYTORCH):
+        return
+    try:
+        for frame in users:
+            if frame.f_code.co_name in ("forward", "backward") or isinstance(frame.f_locals.get("self"), nn.Module):
+                _by_hand.add(tuple(members(group)))
+                return
+    finally:
+        places.release_locals(users)

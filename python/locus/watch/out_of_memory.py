@@ -196,7 +196,11 @@ def in_dry_run(held: HeldMemory, step: int) -> shapes.Finding | None:
     if held["device"] in _reported:
         return None
     _reported.add(held["device"])
-    found = describe(held, places.frames_here())
+    frames = places.frames_here()
+    try:
+        found = describe(held, frames)
+    finally:
+        places.release_locals(frames)  # the run goes on
     found["notes"] = ["the run without values went on", *found["notes"]]
     return {**found, "first_step": step}
 

@@ -233,7 +233,12 @@ def _look_for_leaks() -> None:
 
     def look() -> None:
         with places.standing_at(frame, thread), source.at_one_moment(), torch._C.DisableTorchFunctionSubclass():
-            for found in leaks.look(bridge, places.frames_here(), torch.cuda.device_count()):
+            frames = places.frames_here()
+            try:
+                warnings = leaks.look(bridge, frames, torch.cuda.device_count())
+            finally:
+                places.release_locals(frames)
+            for found in warnings:
                 bridge.add_finding(json.dumps({**found, "first_step": bridge.steps()}))
                 note_change()
 
