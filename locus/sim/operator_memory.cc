@@ -55,6 +55,7 @@ constexpr std::array kRules = {
     Rule{"aten::huber_loss", MemoryRule::kLoss},
     Rule{"aten::binary_cross_entropy", MemoryRule::kLoss},
     Rule{"aten::embedding_dense_backward", MemoryRule::kEmbeddingBackward},
+    Rule{"aten::_embedding_bag_backward", MemoryRule::kEmbeddingBackward},
     Rule{"aten::_embedding_bag_dense_backward", MemoryRule::kEmbeddingBackward},
     Rule{"aten::sort", MemoryRule::kSort},
     Rule{"aten::sort.stable", MemoryRule::kSort},

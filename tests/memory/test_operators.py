@@ -30,7 +30,8 @@ UNLIKE_THE_CARD = {
 
 EVERYDAY = [
     "mm_1k_f32", "mm_odd_bf16", "linear_bias_f32", "bmm_f32", "conv1x1_f32", "conv_dw_f32", "rms_norm_f32",
-    "sdpa_dropout_bf16", "sdpa_mask_f32", "topk", "index_put_acc", "sum_all", "mse", "adamw_fused_f32", "einsum",
+    "sdpa_dropout_bf16", "sdpa_mask_f32", "topk", "index_put_acc", "embedding_bag", "sum_all", "mse", "adamw_fused_f32",
+    "einsum",
 ]  # fmt: skip
 """What takes little time."""
 
