@@ -222,7 +222,7 @@ cpp_suites() {
 python_suites() {
   # shellcheck disable=SC2086  # PYTEST_ARGS is a list of words
   suite "Python" "pytest" "^(PyTorch's|An H200's) |^=+ .*(passed|failed|error|no tests ran).* in .*=+\$" \
-    "$VENV/bin/python" -m pytest -n 2 $PYTEST_ARGS
+    "$VENV/bin/python" -m pytest -n 2 --dist worksteal $PYTEST_ARGS
 }
 
 summary() {
