@@ -111,7 +111,8 @@ def test_the_shape_of_a_cluster():
 
 def test_a_machine_that_is_one_of_the_hosts(monkeypatch):
     monkeypatch.setenv("MASTER_PORT", "1234")
-    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "of-another-job")
+    assert cluster.Shape(16, 4).environment(6, 1234)["MASTER_ADDR"] == "127.0.0.1"
     shape = cluster.parse(arguments(nproc="16", nnodes="4", node_rank="1", master_addr="node-a"))
     assert shape == cluster.Shape(16, 4, 1) and list(shape.here) == [4, 5, 6, 7]
     found = shape.environment(6, 1234)

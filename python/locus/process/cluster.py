@@ -46,7 +46,7 @@ class Shape(NamedTuple):
             "RANK": str(rank), "LOCAL_RANK": str(local), "WORLD_SIZE": str(self.ranks),
             "LOCAL_WORLD_SIZE": str(self.per_host), "GROUP_RANK": str(host), "GROUP_WORLD_SIZE": str(self.hosts),
             "ROLE_RANK": str(rank), "ROLE_WORLD_SIZE": str(self.ranks),
-            "MASTER_ADDR": os.environ.get("MASTER_ADDR", "127.0.0.1"), "MASTER_PORT": str(port),
+            "MASTER_ADDR": "127.0.0.1" if self.host is None else os.environ["MASTER_ADDR"], "MASTER_PORT": str(port),
         }  # fmt: skip
         if self.hosts > 1 and self.host is None:
             found[alone.ONE_MACHINE_VARIABLE] = "1"

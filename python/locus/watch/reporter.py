@@ -18,7 +18,7 @@ from locus import faults
 from locus._load import load_bridge
 from locus.after_import import after_import
 from locus.errors import PlacementWarning
-from locus.program import places, source
+from locus.program import graphed_calls, places, source
 
 if TYPE_CHECKING:
     import types
@@ -108,7 +108,7 @@ def report(
 def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
     """A mistake with a CUDA graph, or what may become one."""
     from locus.blame import bound_inputs, kept_outputs
-    from locus.program import captured_numbers, graphed_calls, histories
+    from locus.program import captured_numbers, histories
 
     bound = bound_inputs.find(raw["op"]) if raw["what"] == "bound" else None
     if (raw["what"] == "bound" and bound is None) or (raw["what"] == "freed" and bound_inputs.explains(raw["first"])):
