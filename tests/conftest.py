@@ -21,6 +21,17 @@ def program():
     runner.close()
 
 
+@pytest.fixture(autouse=True)
+def _environment():
+    """What a test leaves in the environment is gone with it: which one comes next is up to the workers."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "slow: minutes rather than seconds; run with -m slow, or TEST_ALL=1 in the environment"
