@@ -7,7 +7,6 @@
 
 #include "locus/bridge/check.h"
 #include "locus/bridge/dry/knowledge.h"
-#include "locus/bridge/graphs.h"
 #include "locus/bridge/memory.h"
 #include "locus/bridge/ordering.h"
 #include "locus/bridge/policy.h"
@@ -51,7 +50,7 @@ class AsKernel {
   }
   /// In a dry run nothing passes through here: these were read, and these made.
   void note_dry(at::TensorList read, at::TensorList made) const {
-    if (!ordering() || is_in_capture()) return;
+    if (!ordering()) return;
     StreamWork work(device_, t_operator);
     for (const at::Tensor& t : read) work.touches(t, /*written=*/false);
     for (const at::Tensor& t : made) work.touches(t, /*written=*/true);
@@ -59,10 +58,7 @@ class AsKernel {
   }
 
  private:
-  /// A capture keeps kernels, and runs none.
-  bool is_in_capture() const { return capturing() && is_captured(device_, current_stream(device_)); }
   void note_touch(const at::Tensor& t, bool written) const {
-    if (is_in_capture()) return;
     StreamWork work(device_, t_operator);
     work.touches(t, written);
     work.finish();

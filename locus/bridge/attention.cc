@@ -58,6 +58,7 @@ int64_t choose(const Tensor& query, const Tensor& key, const Tensor& value, cons
   if (context.userEnabledMemEfficientSDP() && !context.userEnabledFlashSDP() && !context.userEnabledMathSDP()) {
     return static_cast<int64_t>(at::SDPBackend::efficient_attention);
   }
+  const Unfollowed unfollowed;  // the host decides by shapes: no stream reads anything
   AsKernel kernel(query);
   const int64_t on_cpu = at::_fused_sdp_choice(kernel.in(query), kernel.in(key), kernel.in(value),
                                                host_mask(kernel, mask), /*dropout=*/0.0, causal, scale, grouped);
