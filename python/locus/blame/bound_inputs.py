@@ -54,14 +54,10 @@ def judge(rebound: Rebound) -> Bound | None:
     if file is None:
         return None
     bindings = _of_attribute(file, known) if isinstance(known.spot, spots.Attribute) else _of_name(file, known)
-    if not bindings or (not rebound.is_gone and any(binding.is_used for binding in bindings)):
-        return None
-    if rebound.is_gone and len(bindings) > 1:
+    if len(bindings) != 1 or (bindings[0].is_used and not rebound.is_gone):
         return None
     statement = bindings[0].statement
-    end = statement.end_lineno or statement.lineno, statement.col_offset, statement.end_col_offset or 0
-    at = places.location(file.file, statement.lineno, *end, getattr(file.scope(statement), "name", ""))
-    return Bound(at, _copy(file, statement) if len(bindings) == 1 else None)
+    return Bound(places.node_location(file, statement), _copy(file, statement))
 
 
 def _of_name(file: source.Source, known: Input) -> list[_Binding]:

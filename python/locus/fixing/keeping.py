@@ -31,10 +31,7 @@ class Growth(NamedTuple):
 
     @property
     def location(self) -> Location:
-        node = self.statement
-        end = node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0
-        scope = self.file.scope(node)
-        return places.location(self.file.file, node.lineno, *end, getattr(scope, "name", ""))
+        return places.node_location(self.file, self.statement)
 
 
 def find(name: str, frames: list[types.FrameType]) -> Growth | None:

@@ -77,7 +77,7 @@ def _gradients(rounds: list[_Round]) -> Idle | None:
                 continue
             edit = each.file.edit([Change.replace(given.value, "True")], "gradients are made anew by backward()")
             words = f"`{each.file.flat(call)}` keeps the gradients of the step before, as zeros, until backward()"
-            return Idle(_location(each.file, call), "", words, edit)
+            return Idle(places.node_location(each.file, call), "", words, edit)
     return None
 
 
@@ -111,7 +111,7 @@ def _result(rounds: list[_Round], device: int, lacking: int) -> Idle | None:
     if rewriting.starts_line(each.file, last) and rewriting.ends_line(each.file, last):
         indent = rewriting.indent_of(each.file, last)
         edit = each.file.insertion(last.end_lineno or last.lineno, f"{indent}del {name}", "nothing reads it after that")
-    return Idle(_location(each.file, made), name, words, edit)
+    return Idle(places.node_location(each.file, made), name, words, edit)
 
 
 def _made_anew(each: _Round, flow: Flow, name: str) -> ast.stmt | None:
@@ -129,8 +129,3 @@ def _made_anew(each: _Round, flow: Flow, name: str) -> ast.stmt | None:
             if not is_inside or each.file.scope(node) is not each.file.scope(each.loop) or node.lineno <= made.lineno:
                 return None
     return made
-
-
-def _location(file: source.Source, node: ast.expr | ast.stmt) -> Location:
-    end = node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0
-    return places.location(file.file, node.lineno, *end, getattr(file.scope(node), "name", ""))

@@ -56,8 +56,16 @@ rebound: list[Rebound] = []
 """Of the graph that is replayed at this moment."""
 
 
-def note(bridge: Bridge, graph: object, native: Graph) -> None:
-    """A capture has ended, or a first replay begins: what the program calls the tensors that the graph reads."""
+def begin(bridge: Bridge, graph: object, native: Graph) -> None:
+    """A capture has ended: whatever was captured before is forgotten."""
+    _inputs.pop(graph, None)
+    _replayed.discard(graph)
+    if bridge.collects():
+        _note(bridge, graph, native)
+
+
+def _note(bridge: Bridge, graph: object, native: Graph) -> None:
+    """What the program calls the tensors that the graph reads, by the frames that run."""
     frames = list(places.walk(sys._getframe(1)))
     try:
         known = _inputs.setdefault(graph, {})
@@ -74,9 +82,11 @@ def note(bridge: Bridge, graph: object, native: Graph) -> None:
 def before(bridge: Bridge, graph: object, native: Graph) -> Iterator[Rebound]:
     """A replay begins: names that stand for another tensor than in the capture, while the graph's was left as it is."""
     rebound.clear()
+    if not bridge.collects():
+        return
     if graph not in _replayed:
         _replayed.add(graph)
-        note(bridge, graph, native)
+        _note(bridge, graph, native)
     known = _inputs.get(graph)
     if not known:
         return

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from locus._bridge import Bridge
     from locus.program.shapes import Location
 
-_CALLABLES = os.path.join("torch", "cuda", "graphs.py")
+CALLABLES = os.path.join("torch", "cuda", "graphs.py")
+"""Where make_graphed_callables() replays: there each call has a tensor of its own over the same memory."""
 _NOTE = "_locus_call"
 _MOST = 4096
 """Calls of a process that are looked at."""
@@ -51,7 +52,7 @@ later: Location = places.unknown_location()
 def is_late(bridge: Bridge, graph: object) -> bool:
     """A replay begins: is it the backward() of a call that a later one, with other data, has written over?"""
     frame = sys._getframe(2)
-    if not frame.f_code.co_filename.endswith(_CALLABLES) or _looked_at >= _MOST or not bridge.collects():
+    if not frame.f_code.co_filename.endswith(CALLABLES) or _looked_at >= _MOST or not bridge.collects():
         return False
     try:
         context = frame.f_locals.get("ctx")

@@ -8,7 +8,6 @@ read is in locus/blame/kept_outputs.py.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import types
 import weakref
@@ -19,6 +18,7 @@ import torch
 
 from locus import faults
 from locus.program import places, values
+from locus.program.graphed_calls import CALLABLES
 
 if TYPE_CHECKING:
     from locus._bridge import Bridge, Graph
@@ -37,8 +37,6 @@ _EACH = 4
 _MOST_OBJECTS = 16_000_000
 """That are looked at in all: some seconds."""
 _MOST_LINES = 4096
-_CALLABLES = os.path.join("torch", "cuda", "graphs.py")
-"""Where make_graphed_callables() replays: there each call has a tensor of its own over the same memory."""
 
 _replays: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
 _looked_at = 0
@@ -64,7 +62,7 @@ def before(bridge: Bridge, graph: object, native: Graph) -> Look | None:
             return None
         objects, caller = gc.get_objects(), sys._getframe(2)
         _looked_at += len(objects)
-        is_callable = caller.f_code.co_filename.endswith(_CALLABLES)
+        is_callable = caller.f_code.co_filename.endswith(CALLABLES)
         found, tensors = bridge.kept_results(native, objects)
         if not tensors and not is_callable:
             return None

@@ -5,6 +5,7 @@ Reads code objects and live frames. Knows no tensors, and never fails: what is n
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import os
@@ -62,6 +63,12 @@ def kind_of_file(file: str) -> str:
 def is_user_file(file: str) -> bool:
     """Whether this is the program's own code: not PyTorch, Locus, the standard library or an installed package."""
     return kind_of_file(file) == "user"
+
+
+def node_location(file: source.Source, node: ast.expr | ast.stmt) -> Location:
+    """Where a piece of the program's text is."""
+    end = node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0
+    return location(file.file, node.lineno, *end, getattr(file.scope(node), "name", ""))
 
 
 def walk(frame: types.FrameType | None) -> Iterator[types.FrameType]:

@@ -42,8 +42,7 @@ class CUDAGraph:
         """Ends the capture; what it has written is as it was before."""
         frozen_values.end()
         self._graph.capture_end()
-        if _bridge.collects():
-            bound_inputs.note(_bridge, self, self._graph)
+        bound_inputs.begin(_bridge, self, self._graph)
 
     def instantiate(self) -> None:
         """Nothing is left to be done before a replay."""

@@ -341,8 +341,22 @@ def attention_in_a_capture():
     return total
 
 
+def captured_again():
+    """One graph, captured anew for each length; the first input lives on."""
+    graph, inputs, total = torch.cuda.CUDAGraph(), [], 0.0
+    for length in (1, 2):
+        x = torch.full((4,), float(length), device=device)
+        inputs.append(x)
+        graph.reset()
+        with torch.cuda.graph(graph):
+            result = x * 2
+        graph.replay()
+        total += result.sum().item()
+    return total, len(inputs)
+
+
 for function in (
-    attention_in_a_capture, positions_made_in_the_capture, training_by_a_callable, a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
+    captured_again, attention_in_a_capture, positions_made_in_the_capture, training_by_a_callable, a_name_that_goes_on, copied_from_the_same_name, two_names_without_a_replay, fed_by_a_method, read_after_each_replay, the_newest_under_another_name, copies_are_kept, only_the_last_is_read,
     one_result_several_times, the_same_input_each_time, a_callable_read_before_the_next_call,
     a_handle_of_a_callables_result, a_graph_for_each_value, a_number_changes_back, numbers_of_loops,
     a_rate_on_the_device, training_and_evaluation, a_cache_that_grows, rows_of_one_result,
