@@ -47,12 +47,11 @@ def difference(op, sample):
     if op.name.startswith(RANDOM):
         return ""
     for one, other in zip(tensors(plain), tensors(result), strict=True):
+        wide = torch.complex64 if one.dtype == torch.complex32 else one.dtype  # there is no comparison for that type
         try:
-            torch.testing.assert_close(other.detach().cpu(), one.detach().cpu(), equal_nan=True)
+            torch.testing.assert_close(other.detach().cpu().to(wide), one.detach().cpu().to(wide), equal_nan=True)
         except AssertionError as error:
             return str(error)
-        except NotImplementedError:
-            pass  # there is no comparison for the type
     return ""
 
 

@@ -116,6 +116,13 @@ def made_modules() -> list[torch.nn.Module]:
     return [module for module in _made if isinstance(module.__dict__.get("_parameters"), dict)]
 
 
+def outermost_modules() -> list[torch.nn.Module]:
+    """Those of made_modules() that are no part of another."""
+    modules = made_modules()
+    inner = {id(part) for module in modules for part in module._modules.values()}
+    return [module for module in modules if id(module) not in inner]
+
+
 def is_optimized(parameters: Sequence[torch.Tensor]) -> bool:
     """Whether an optimizer that lives has any of these parameters."""
     wanted = {id(p) for p in parameters}

@@ -135,14 +135,11 @@ def _before_step(session: Session, optimizer: torch.optim.Optimizer) -> None:
 
 def _planned() -> Iterator[tuple[nn.Module, list[_Plan]]]:
     """Whole models with the plans for them and their parts."""
-    modules = moments.made_modules()
-    inner = {id(part) for module in modules for part in module._modules.values()}
-    for model in modules:
-        if id(model) not in inner:
-            parts = {id(part) for part in model.modules()}
-            plans = [plan for plan in _plans if id(plan.root()) in parts]
-            if plans:
-                yield model, plans
+    for model in moments.outermost_modules():
+        parts = {id(part) for part in model.modules()}
+        plans = [plan for plan in _plans if id(plan.root()) in parts]
+        if plans:
+            yield model, plans
 
 
 def _nearest(plans: list[_Plan]) -> dict[int, list[_Plan]]:

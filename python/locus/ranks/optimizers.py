@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
@@ -61,7 +60,7 @@ def _note(optimizer: torch.optim.Optimizer) -> None:
     """Remembers whose parameters an optimizer has got."""
     mine = {id(p) for p in _parameters(optimizer)}
     held = _Held({}, set(), [], [], len(mine))
-    for model in _outermost(moments.made_modules()):
+    for model in moments.outermost_modules():
         named = _named_parameters(model)
         if not any(id(p) in mine for _, p in named):
             continue
@@ -112,7 +111,7 @@ def _judge(optimizer: torch.optim.Optimizer, held: _Held) -> Facts | None:
     """A finding, where the model has got parameters that are trained by nobody in place of the optimizer's."""
     mine = _parameters(optimizer)
     trains_nothing = bool(mine) and all(p.grad is None for p in mine)
-    modules = moments.made_modules()
+    modules = moments.outermost_modules()
     for model in _models_now(held, modules):
         named = _named_parameters(model)
         theirs = {id(p) for _, p in named}
@@ -125,7 +124,7 @@ def _judge(optimizer: torch.optim.Optimizer, held: _Held) -> Facts | None:
     if not trains_nothing:
         return None
     shapes = sorted(tuple(p.shape) for p in mine)
-    for model in _outermost(modules):
+    for model in modules:
         named = [(name, p) for name, p in _named_parameters(model) if p.requires_grad]
         if any(id(p) in held.known for _, p in named) or not any(p.grad is not None for _, p in named):
             continue
@@ -144,7 +143,7 @@ def _models_now(held: _Held, modules: list[nn.Module]) -> list[nn.Module]:
     if not origins:  # taken apart: whatever has a part of them
         origins = [part for part in (reference() for reference, _, _ in held.slots) if part is not None]
     wanted = {id(model) for model in origins}
-    return [outer for outer in _outermost(modules) if any(id(part) in wanted for part in outer.modules())]
+    return [outer for outer in modules if any(id(part) in wanted for part in outer.modules())]
 
 
 def _facts(optimizer: torch.optim.Optimizer, model: nn.Module, stale: list[str], count: int, fresh: Named) -> Facts:
@@ -174,10 +173,3 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
 def _named_parameters(model: nn.Module) -> Named:
     """The parameters as they are in the module, whatever its class makes of them."""
     return list(nn.Module.named_parameters(model))
-
-
-def _outermost(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
-    """The modules that are no part of another."""
-    modules = list(modules)
-    inner = {id(part) for module in modules for part in module._modules.values()}
-    return (module for module in modules if id(module) not in inner)
