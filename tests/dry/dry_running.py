@@ -4,9 +4,11 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import textwrap
 
-PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "programs"
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+PROGRAMS = TESTS / "programs"
 DEADLINE = 600
 
 
@@ -31,6 +33,20 @@ def report(tmp_path, *options, source=None, path=None):
     words = [str(path)] if path is not None else []
     locus(tmp_path, "check", *options, "--format", "json", "-o", "report.json", *words, source=source)
     return json.loads((tmp_path / "report.json").read_text())
+
+
+def forked(program, command, *options, path):
+    """Runs a command of Locus in a process that is forked from one which has imported PyTorch."""
+    return program.run(TESTS / "check" / "run_check.py", command, *options, path, deadline=DEADLINE)
+
+
+def forked_report(program, path, *options):
+    """What a check in such a process finds."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = pathlib.Path(folder) / "report.json"
+        result = forked(program, "check", *options, "--format", "json", "-o", str(kept), path=path)
+        assert kept.exists(), result.describe()
+        return json.loads(kept.read_text())
 
 
 def keys(found):

@@ -1,9 +1,10 @@
 """What a dry run says of memory and finds is what the same run with values says and finds."""
 
 import ast
+import functools
 
 import pytest
-from dry_running import PROGRAMS, keys, locus, report
+from dry_running import PROGRAMS, forked, forked_report, keys
 
 
 def training(name):
@@ -38,10 +39,12 @@ if __name__ == "__main__":
 """
 
 
-def memory(tmp_path, name, *options):
-    out, said = locus(tmp_path, "run", "--devices", "2", *options, source=training(name))
-    found = [line for line in out.splitlines() if line.startswith("MEMORY")]
-    assert found, said[-2000:]
+def memory(program, tmp_path, name, *options):
+    path = tmp_path / "program.py"
+    path.write_text(training(name))
+    result = forked(program, "run", "--devices", "2", *options, path=path)
+    found = [line for line in result.stdout.splitlines() if line.startswith("MEMORY")]
+    assert found, result.describe()
     return found[0]
 
 
@@ -59,31 +62,37 @@ OTHERWISE = {
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=[] if each in EVERYDAY else pytest.mark.slow) for each in ALL]
 )
-def test_memory_is_that_of_the_run_with_values(tmp_path, name):
+def test_memory_is_that_of_the_run_with_values(program, tmp_path, name):
     if name in OTHERWISE:
         pytest.skip(OTHERWISE[name])
     # A thread of autograd's may let go of its last buffers a moment after the program has gone on: then the peak is
     # another, with values and without.
     dry, with_values = set(), set()
     for _ in range(3):
-        dry.add(memory(tmp_path, name, "--dry"))
-        with_values.add(memory(tmp_path, name))
+        dry.add(memory(program, tmp_path, name, "--dry"))
+        with_values.add(memory(program, tmp_path, name))
         if dry & with_values:
             return
     pytest.fail(f"{dry} without values, {with_values} with them")
 
 
 @pytest.mark.parametrize("name", ["two_streams", "pinned_memory"])
-def test_races_are_found_without_values(tmp_path, name):
+def test_races_are_found_without_values(program, name):
     """Nothing is small here, so that each operator is answered by its shapes."""
     path = PROGRAMS / "streams" / f"{name}.py"
-    found = report(tmp_path, "--dry", "--dry-keep", "0", path=path)["findings"]
+    found = forked_report(program, path, "--dry", "--dry-keep", "0")["findings"]
     lines = path.read_text().splitlines()
     assert len(found) == sum("# BUG" in line for line in lines), found
     assert {f["code"] for f in found} == {"LOC020", "LOC034"}
 
 
 SAMPLE = ["class_weights", "rotary_cache"]
+
+
+@pytest.fixture(scope="session")
+def with_values(program):
+    """What the run with values finds, once for each program."""
+    return functools.cache(lambda path: keys(forked_report(program, path)))
 
 
 @pytest.mark.parametrize("keep", ["64KiB", "0"])
@@ -94,9 +103,8 @@ SAMPLE = ["class_weights", "rotary_cache"]
         for path in sorted([*(PROGRAMS / "wrong").glob("*.py"), *(PROGRAMS / "streams").glob("*.py")])
     ],
 )
-def test_findings_are_those_of_the_run_with_values(tmp_path, path, keep):
-    with_values = report(tmp_path, path=path)
-    dry = report(tmp_path, "--dry", "--dry-keep", keep, "--steps", "1000", path=path)
+def test_findings_are_those_of_the_run_with_values(program, with_values, path, keep):
+    dry = forked_report(program, path, "--dry", "--dry-keep", keep, "--steps", "1000")
     is_wrong = "# BUG" in path.read_text()
-    assert bool(keys(with_values)) == is_wrong, "a wrong program without a finding compares nothing"
-    assert keys(dry) == keys(with_values)
+    assert bool(with_values(path)) == is_wrong, "a wrong program without a finding compares nothing"
+    assert keys(dry) == with_values(path)
