@@ -9,8 +9,8 @@ cd "$(dirname "$self")/.."
 root=${LOCUS_TRIXIE:-$PWD/.cache/trixie}
 log=build/log/torch26.log
 packages=(python3-torch libtorch-dev pybind11-dev python3-venv python3-dev python3-pip python3-numpy python3-pytest
-  python3-setuptools python3-scikit-build-core python3-packaging python3-pathspec g++ cmake ninja-build ccache libfmt-dev
-  nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  python3-pytest-xdist python3-setuptools python3-scikit-build-core python3-packaging python3-pathspec g++ cmake
+  ninja-build ccache libfmt-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
 mkdir -p build/log
 
 fail() {
