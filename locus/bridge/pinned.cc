@@ -42,6 +42,7 @@ struct Pinned {
   std::mutex mutex;
   std::map<const char*, size_t> ranges;
   std::vector<HostHeader*> busy;
+  sim::PinnedPool pool;  ///< what a card's allocator of such memory would hold
 };
 Pinned& pinned() {
   static auto* all = new Pinned;  // never destroyed: tensors may be freed after exit handlers ran
@@ -63,6 +64,7 @@ class PinnedAllocator final : public c10::Allocator {
     header_before(data.get())->pages = pages != nullptr ? whole_pages(bytes) : 0;
     const std::lock_guard lock(pinned().mutex);
     pinned().ranges[static_cast<const char*>(data.get())] = bytes;
+    pinned().pool.take(bytes);
     return data;
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release_pinned; }
@@ -75,7 +77,9 @@ void release_pinned(void* data) {
   forget_pinned(header);
   {
     const std::lock_guard lock(pinned().mutex);
-    pinned().ranges.erase(static_cast<const char*>(data));
+    const auto range = pinned().ranges.find(static_cast<const char*>(data));
+    pinned().pool.give(range->second);
+    pinned().ranges.erase(range);
   }
   if (header->pages == 0) return release_with_header(data);
   const size_t bytes = page_size() + header->pages;
@@ -132,6 +136,15 @@ bool is_pinned(const void* data) {
   if (next == pinned().ranges.begin()) return false;
   const auto& [begin, bytes] = *std::prev(next);
   return address < begin + bytes;
+}
+
+sim::PinnedStats pinned_stats() {
+  const std::lock_guard lock(pinned().mutex);
+  return pinned().pool.stats();
+}
+void with_pinned_pool(void (sim::PinnedPool::*action)()) {
+  const std::lock_guard lock(pinned().mutex);
+  (pinned().pool.*action)();
 }
 
 HostHeader* pinned_header(const at::Tensor& t) {

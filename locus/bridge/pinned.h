@@ -9,10 +9,14 @@
 
 #include "locus/bridge/memory.h"
 #include "locus/order/order.h"
+#include "locus/sim/pinned_pool.h"
 
 namespace locus::bridge {
 
 c10::DeleterFnPtr pinned_deleter();
+/// What torch.cuda.host_memory_stats() tells, and what changes it.
+sim::PinnedStats pinned_stats();
+void with_pinned_pool(void (sim::PinnedPool::*action)());
 /// The header of a tensor in pinned memory, or nullptr.
 HostHeader* pinned_header(const at::Tensor& t);
 /// The shadow of memory that a stream works on from now on.

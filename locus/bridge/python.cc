@@ -19,6 +19,7 @@
 #include "locus/bridge/module.h"
 #include "locus/bridge/ordering.h"
 #include "locus/bridge/origins.h"
+#include "locus/bridge/pinned.h"
 #include "locus/bridge/plan.h"
 #include "locus/bridge/scratch.h"
 #include "locus/bridge/state.h"
@@ -97,6 +98,23 @@ py::dict memory_stats(int device) {
   d["num_alloc_retries"] = s.num_alloc_retries, d["num_ooms"] = s.num_ooms, d["max_split_size"] = s.max_split_size;
   d["num_sync_all_streams"] = s.num_sync_all_streams, d["num_device_alloc"] = s.num_device_alloc;
   d["num_device_free"] = s.num_device_free;
+  return d;
+}
+
+/// The layout of torch._C._cuda_hostMemoryStats(). Nobody measures how long the host takes for it.
+py::dict host_memory_stats() {
+  const sim::PinnedStats s = pinned_stats();
+  const auto times = [](int64_t count) {
+    py::dict d;
+    d["count"] = count;
+    for (const char* name : {"total", "max", "min", "avg"}) d[name] = 0;
+    return d;
+  };
+  py::dict d;
+  d["allocations"] = stat_dict(s.allocations), d["allocated_bytes"] = stat_dict(s.allocated_bytes);
+  d["active_requests"] = stat_dict(s.active_requests), d["active_bytes"] = stat_dict(s.active_bytes);
+  d["num_host_alloc"] = s.allocations.allocated, d["num_host_free"] = s.allocations.freed;
+  d["host_alloc_time"] = times(s.allocations.allocated), d["host_free_time"] = times(s.allocations.freed);
   return d;
 }
 
@@ -205,6 +223,10 @@ PYBIND11_MODULE(_bridge, m) {
   m.def("reset_peak_memory_stats", [](int device) { machine().memory(device_argument(device)).reset_peak(); });
   m.def("reset_accumulated_memory_stats",
         [](int device) { machine().memory(device_argument(device)).reset_accumulated(); });
+  m.def("host_memory_stats", &host_memory_stats);
+  m.def("empty_host_cache", [] { with_pinned_pool(&sim::PinnedPool::empty); });
+  m.def("reset_peak_host_memory_stats", [] { with_pinned_pool(&sim::PinnedPool::reset_peak); });
+  m.def("reset_accumulated_host_memory_stats", [] { with_pinned_pool(&sim::PinnedPool::reset_accumulated); });
   m.def("set_memory_fraction",
         [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
   m.def("get_memory_fraction", [](int device) { return machine().memory(device_argument(device)).fraction(); });

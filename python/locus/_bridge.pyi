@@ -2,13 +2,11 @@
 PyTorch. tests/python/test_bridge_types.py compares the names with those of the built module.
 """
 
-import datetime
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, ModuleType
 from typing import TypeVar, type_check_only
 
 import torch
-from torch.distributed.distributed_c10d import Backend, Store
 
 from locus._bridge_graphs import Graph as Graph
 from locus._bridge_graphs import MemoryPool as MemoryPool
@@ -19,11 +17,13 @@ from locus._bridge_graphs import mark_kept as mark_kept
 from locus._bridge_ranks import LoneGroup as LoneGroup
 from locus._bridge_ranks import LoneStore as LoneStore
 from locus._bridge_ranks import Meeting as Meeting
+from locus._bridge_ranks import ProcessGroupNCCL as ProcessGroupNCCL
 from locus._bridge_ranks import RankCall as RankCall
 from locus._bridge_ranks import add_seen as add_seen
 from locus._bridge_ranks import begin_alone as begin_alone
 from locus._bridge_ranks import bring_flight as bring_flight
 from locus._bridge_ranks import compare_journals as compare_journals
+from locus._bridge_ranks import define_process_group as define_process_group
 from locus._bridge_ranks import find_drifts as find_drifts
 from locus._bridge_ranks import have_met as have_met
 from locus._bridge_ranks import journal_text as journal_text
@@ -91,6 +91,10 @@ def records_memory_history() -> bool: ...
 def set_allocator_settings(text: str, /) -> None: ...
 def empty_cache() -> None: ...
 def reset_peak_memory_stats(device: int, /) -> None: ...
+def host_memory_stats() -> dict[str, int | raw.Stat]: ...
+def empty_host_cache() -> None: ...
+def reset_peak_host_memory_stats() -> None: ...
+def reset_accumulated_host_memory_stats() -> None: ...
 def reset_accumulated_memory_stats(device: int, /) -> None: ...
 def set_memory_fraction(fraction: float, device: int, /) -> None: ...
 def get_memory_fraction(device: int, /) -> float: ...
@@ -213,27 +217,6 @@ def listen_to_collectives(
     on_sharing: Callable[[ProcessGroupNCCL, str, list[int]], bool] | None,
     /,
 ) -> None: ...
-def define_process_group(
-    make_gloo: Callable[[Store, int, int, datetime.timedelta], Backend], /
-) -> type[ProcessGroupNCCL]: ...
-
-class ProcessGroupNCCL(Backend):
-    """The process group of simulated devices. Not there before define_process_group()."""
-
-    class Options(Backend.Options):  # type: ignore[name-defined, misc]  # torch's types leave the base out
-        def __init__(self, is_high_priority_stream: bool = False) -> None: ...
-        is_high_priority_stream: bool
-
-    def __init__(self, store: Store, rank: int, size: int, options: Options) -> None: ...
-    @staticmethod
-    def over_gloo(gloo: Backend, /) -> ProcessGroupNCCL: ...
-    @property
-    def options(self) -> Options: ...
-    def _announce(self, name: str, /) -> None: ...
-    def _pending(self) -> list[int]: ...
-    def _waited_for(self) -> list[int]: ...
-    def _give_up(self, why: str, /) -> None: ...
-    def _set_default_timeout(self, timeout: datetime.timedelta, /) -> None: ...
 
 @type_check_only
 class Bridge(ModuleType):
@@ -362,6 +345,10 @@ class Bridge(ModuleType):
     report_outside = staticmethod(report_outside)
     reset_accumulated_memory_stats = staticmethod(reset_accumulated_memory_stats)
     reset_peak_memory_stats = staticmethod(reset_peak_memory_stats)
+    host_memory_stats = staticmethod(host_memory_stats)
+    empty_host_cache = staticmethod(empty_host_cache)
+    reset_peak_host_memory_stats = staticmethod(reset_peak_host_memory_stats)
+    reset_accumulated_host_memory_stats = staticmethod(reset_accumulated_host_memory_stats)
     reset_steps = staticmethod(reset_steps)
     resize_storage = staticmethod(resize_storage)
     sample = staticmethod(sample)

@@ -299,10 +299,6 @@ MAY_REFUSE = {
     "reduce",
     "all_gather",
     "reduce_scatter",
-    "host_memory_stats",
-    "host_memory_stats_as_nested_dict",
-    "reset_accumulated_host_memory_stats",
-    "reset_peak_host_memory_stats",
 }
 
 # What PyTorch refuses on a card, in its own words.

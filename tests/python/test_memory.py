@@ -205,3 +205,20 @@ def test_pinned_memory():
     assert back.tolist() == [0, 2, 4, 6]
     with pytest.raises(RuntimeError, match="pin"):
         torch.ones(1, device="cuda").pin_memory()
+
+
+@simulated(devices=1)
+def test_pinned_memory_is_counted():
+    torch.cuda.init()
+    before = torch.cuda.host_memory_stats()["active_bytes.current"]
+    buffers = [torch.empty(1000, dtype=torch.uint8, pin_memory=True) for _ in range(3)]
+    stats = torch.cuda.host_memory_stats()
+    assert stats["active_bytes.current"] - before == 3 * 1024 and stats["num_host_alloc"] >= 3
+    buffers.clear()
+    kept = torch.cuda.host_memory_stats()
+    assert kept["active_bytes.current"] == before and kept["allocated_bytes.current"] >= 3 * 1024
+    torch._C._host_emptyCache()
+    torch.cuda.reset_peak_host_memory_stats()
+    torch.cuda.reset_accumulated_host_memory_stats()
+    stats = torch.cuda.host_memory_stats_as_nested_dict()
+    assert stats["allocated_bytes"] == {"current": before, "peak": before, "allocated": 0, "freed": 0}

@@ -244,8 +244,11 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         "_cuda_setCublasLtWorkspaceSize": lt_workspace.set,
         "_cuda_getCublasLtWorkspaceSize": lt_workspace.get,
         "_cuda_resetCublasLtWorkspaceSize": lambda: lt_workspace.set(0),
-        "_host_emptyCache": _nothing,
-        "_accelerator_emptyHostCache": _nothing,
+        "_host_emptyCache": bridge.empty_host_cache,
+        "_accelerator_emptyHostCache": bridge.empty_host_cache,
+        "_cuda_hostMemoryStats": bridge.host_memory_stats,
+        "_cuda_resetPeakHostMemoryStats": bridge.reset_peak_host_memory_stats,
+        "_cuda_resetAccumulatedHostMemoryStats": bridge.reset_accumulated_host_memory_stats,
     }
 
 

@@ -20,7 +20,6 @@ _HANDLE = "there is no such library behind a simulated device; call the PyTorch 
 _KERNEL = "write the kernel with PyTorch operators, or test it on a real GPU."
 _TUNING = "leave it off; results are those of the CPU kernels, whatever is tuned."
 _STORAGE = "use torch.save() and torch.load()."
-_HOST_POOL = "pinned memory works, but nobody counts it; torch.cuda.memory_stats() counts device memory."
 _SHARING = (
     "a process can't share a simulated device's memory with another; send tensor.cpu() and move it there, "
     "or use one process."
@@ -44,10 +43,6 @@ NOT_SIMULATED: dict[str, str] = {
     "torch.cuda.change_current_allocator": _POOL,
     "torch.cuda.memory._get_current_allocator": _POOL,
     "torch.cuda.memory._host_allocator": _POOL,
-    "torch.cuda.host_memory_stats": _HOST_POOL,
-    "torch.cuda.host_memory_stats_as_nested_dict": _HOST_POOL,
-    "torch.cuda.reset_accumulated_host_memory_stats": _HOST_POOL,
-    "torch.cuda.reset_peak_host_memory_stats": _HOST_POOL,
     "torch.cuda.utilization": _SENSOR,
     "torch.cuda.memory_usage": _SENSOR,
     "torch.cuda.temperature": _SENSOR,
