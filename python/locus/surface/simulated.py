@@ -236,7 +236,7 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "device properties",
             "partly",
-            "those of `--card`; else one made-up card, \"Locus simulated GPU\", compute capability 9.0, 132 multiprocessors, "
+            'those of `--card`; else one made-up card, "Locus simulated GPU", compute capability 9.0, 132 multiprocessors, '
             "the memory you asked for",
             "tests/python/test_surface.py",
         ),
@@ -303,7 +303,12 @@ SECTIONS: dict[str, list[Feature]] = {
             "except with an allocator of its own",
             "tests/python/test_pools.py",
         ),
-        Feature("pinned memory", "yes", "counted as PyTorch's allocator of it does (`host_memory_stats`), without times", "tests/python/test_memory.py"),
+        Feature(
+            "pinned memory",
+            "yes",
+            "counted as PyTorch's allocator of it does (`host_memory_stats`), without times",
+            "tests/python/test_memory.py",
+        ),
         Feature("NVTX", "partly", "ranges nest, nobody records them", "tests/python/test_surface.py"),
         Feature("`torch.profiler`", "partly", "CPU time only, and says so once", "tests/e2e/test_simulate_programs.py"),
         Feature(
