@@ -20,7 +20,7 @@ using locus::order::Touch;
 
 std::atomic<bool> g_following{false};
 
-/// A program with one stream: as `ordering()` in locus/bridge/ordering.h, asked before each note.
+/// A program with one stream: as `ordering()` in locus/bridge/streams/ordering.h, asked before each note.
 void one_stream(benchmark::State& state) {
   for (auto _ : state) {
     const bool following = g_following.load(std::memory_order_relaxed);

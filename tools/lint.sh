@@ -47,7 +47,7 @@ import glob, json, os, sys
 batch = next(row for row in json.load(open(sys.argv[1])) if "locus_bridge.dir/Unity" in row["file"])
 rows = [
     {**batch, "file": path, "command": batch["command"].replace(batch["file"], path)}
-    for path in map(os.path.abspath, sorted(glob.glob("locus/bridge/*.cc")))
+    for path in map(os.path.abspath, sorted(glob.glob("locus/bridge/*/*.cc")))
 ]
 os.makedirs("build/lint-bridge", exist_ok=True)
 json.dump(rows, open("build/lint-bridge/compile_commands.json", "w"))
@@ -56,7 +56,7 @@ PYTHON
 
 if [ "${1:-}" = --bridge ]; then
   bridge_commands || exit
-  printf '%s\0' locus/bridge/*.cc |
+  printf '%s\0' locus/bridge/*/*.cc |
     xargs -0 -n 1 -P "$jobs" "$bin/clang-tidy" -p build/lint-bridge --quiet --warnings-as-errors='*'
   exit
 fi

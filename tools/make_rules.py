@@ -36,7 +36,7 @@ def read_operators(path):
 
 
 def flags_of(operator, operators):
-    """unchecked, structured, iterator, host_only, device_only: what locus/bridge/rules.cc wants to know."""
+    """unchecked, structured, iterator, host_only, device_only: what locus/bridge/door/rules.cc wants to know."""
     shared = operators.get(operator.get("structured_delegate"), operator)
     backends = shared.get("dispatch", set())
     composite = any(key.startswith("Composite") for key in backends)

@@ -29,7 +29,7 @@ def taken_as_same() -> list[tuple[str, int, int]]: ...
 def say_rank_ended(folder: str, rank: int, /) -> None: ...
 def rank_waits_for(folder: str, rank: int, /) -> int: ...
 
-# locus/bridge/ranks.cc
+# locus/bridge/distributed/ranks.cc
 class RankCall:
     """A call of a process group, on its way to the comparison."""
 
@@ -57,7 +57,7 @@ class Meeting:
     ) -> tuple[str, str] | None: ...
     def end(self) -> None: ...
 
-# Together: locus/bridge/ranks.cc
+# Together: locus/bridge/distributed/ranks.cc
 def judge_ranks(
     folder: str,
     fates: Mapping[int, tuple[int, str, str]],

@@ -1,4 +1,4 @@
-"""Types of the C++ side: what it has of reports (locus/bridge/report.cc). Part of _bridge.pyi, at the same names."""
+"""Types of the C++ side: its reports (locus/bridge/python/report.cc). Part of _bridge.pyi, at the same names."""
 
 from collections.abc import Callable, Sequence
 

@@ -247,7 +247,7 @@ def test_the_last_code_is_named():
 
 
 def test_paths_and_options_that_are_named_exist():
-    """`locus/bridge/door.cc` and the like in the text; what a shell sees is tested above."""
+    """`locus/bridge/door/door.cc` and the like in the text; what a shell sees is tested above."""
     for page in PAGES:
         declared = {block.detail for block in blocks(page) if block.mark == "file"}
         named = r"`((?:locus|python|tests|tools|docs|examples|cmake|bench)/[\w./-]*\w)`"

@@ -37,7 +37,7 @@ def test_every_page_is_in_the_menu():
     ("text", "shown"),
     [
         ("see [action.yml](../../action.yml).", "see action.yml."),
-        ("see [`door.cc`](../../locus/bridge/door.cc#L3)", "see `door.cc`"),
+        ("see [`door.cc`](../../locus/bridge/door/door.cc#L3)", "see `door.cc`"),
         ("see [pytest](pytest.md#fixtures)", "see [pytest](pytest.md#fixtures)"),
         ("see [the page](../html-report.png)", "see [the page](../html-report.png)"),
         ("see [SARIF](https://docs.oasis-open.org/)", "see [SARIF](https://docs.oasis-open.org/)"),

@@ -10,7 +10,7 @@
 
 #include "locus/bridge/dry/kinds.h"
 #include "locus/bridge/dry/memory.h"
-#include "locus/bridge/scratch.h"
+#include "locus/bridge/memory/scratch.h"
 
 namespace locus::bridge::dry {
 

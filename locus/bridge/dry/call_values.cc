@@ -3,7 +3,7 @@
 #include <ATen/ops/count_nonzero.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "locus/bridge/check.h"
+#include "locus/bridge/door/check.h"
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/dry/kinds.h"
 

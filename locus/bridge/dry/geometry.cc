@@ -14,7 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "locus/bridge/check.h"
+#include "locus/bridge/door/check.h"
 #include "locus/bridge/dry/keys.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/engine/intern.h"

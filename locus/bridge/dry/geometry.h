@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "locus/bridge/plan.h"
+#include "locus/bridge/kernels/plan.h"
 
 namespace locus::bridge::dry {
 

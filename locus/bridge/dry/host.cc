@@ -11,11 +11,11 @@
 #include <atomic>
 #include <string>
 
-#include "locus/bridge/check.h"
-#include "locus/bridge/door.h"
+#include "locus/bridge/door/check.h"
+#include "locus/bridge/door/door.h"
+#include "locus/bridge/door/origins.h"
 #include "locus/bridge/dry/call.h"
-#include "locus/bridge/origins.h"
-#include "locus/bridge/pending.h"
+#include "locus/bridge/streams/pending.h"
 
 namespace locus::bridge::dry {
 namespace {

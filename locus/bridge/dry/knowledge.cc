@@ -11,11 +11,11 @@
 #include <string>
 #include <string_view>
 
-#include "locus/bridge/check.h"
+#include "locus/bridge/door/check.h"
+#include "locus/bridge/door/watch.h"
 #include "locus/bridge/dry/host.h"
 #include "locus/bridge/dry/keys.h"
-#include "locus/bridge/own_errors.h"
-#include "locus/bridge/watch.h"
+#include "locus/bridge/python/own_errors.h"
 
 namespace locus::bridge::dry {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "locus/bridge/memory.h"
+#include "locus/bridge/memory/memory.h"
 #include "locus/engine/made_up.h"
 
 namespace locus::bridge::dry {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "locus/bridge/dry/knowledge.h"
-#include "locus/bridge/memory.h"
+#include "locus/bridge/memory/memory.h"
 
 namespace locus::bridge::dry {
 

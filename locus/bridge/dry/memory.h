@@ -5,7 +5,7 @@
 #include <c10/core/StorageImpl.h>
 
 #include "locus/bridge/dry/geometry.h"
-#include "locus/bridge/special.h"
+#include "locus/bridge/kernels/special.h"
 
 namespace locus::bridge::dry {
 

@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "locus/bridge/door/origins.h"
 #include "locus/bridge/dry/knowledge.h"
-#include "locus/bridge/module.h"
-#include "locus/bridge/origins.h"
+#include "locus/bridge/python/module.h"
 
 namespace py = pybind11;
 

@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#include "locus/bridge/collective_rules.h"
+#include "locus/bridge/distributed/collective_rules.h"
+#include "locus/bridge/door/origins.h"
+#include "locus/bridge/door/watch.h"
 #include "locus/bridge/dry/knowledge.h"
-#include "locus/bridge/memory.h"
-#include "locus/bridge/origins.h"
-#include "locus/bridge/watch.h"
+#include "locus/bridge/memory/memory.h"
 #include "locus/engine/ranks/call.h"
 
 namespace locus::bridge {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from locus import scratch
 
 _SIZE = 4096
-_FIELDS = struct.Struct("=QQQQQ")  # as locus/bridge/shared_counters.h has them; the bridge writes all but findings
+_FIELDS = struct.Struct("=QQQQQ")  # as in locus/bridge/python/shared_counters.h; the bridge writes all but findings
 _FINDINGS = 16
 
 

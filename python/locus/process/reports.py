@@ -1,6 +1,6 @@
 """The forms of a report and the files it goes into: which were asked for, whether they can be written, writing them.
 
-The report itself, and its forms, are on the C++ side (locus/bridge/report.cc).
+The report itself, and its forms, are on the C++ side (locus/bridge/python/report.cc).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`check --trace FILE`: the run in the format of Chrome's and Perfetto's viewers.
 
-It is kept in C++ (locus/bridge/write_trace.cc); here the processes of a program are put together, and findings get
-their names.
+It is kept in C++ (locus/bridge/python/write_trace.cc); here the processes of a program are put together, and findings
+get their names.
 """
 
 from __future__ import annotations

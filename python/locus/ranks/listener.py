@@ -27,7 +27,7 @@ _MAX_CALLERS = 4  # of the program's own functions on the way to a call, that fu
 
 
 class Group(Protocol):
-    """A process group of simulated devices: locus/bridge/carrier.h."""
+    """A process group of simulated devices: locus/bridge/distributed/carrier.h."""
 
     def size(self) -> int: ...
     def _pending(self) -> list[int]: ...

@@ -1,7 +1,7 @@
 """torch.distributed on simulated devices: the backend "nccl" is there, and PyTorch's Gloo carries its bytes.
 
-What NCCL accepts and how its calls are made of Gloo's is decided in C++ (locus/bridge/carrier.cc); here the names that
-programs use get their meaning.
+What NCCL accepts and how its calls are made of Gloo's is decided in C++ (locus/bridge/distributed/carrier.cc); here the
+names that programs use get their meaning.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """torch.cuda.CUDAGraph for simulated devices. What is kept and run again, and what a card refuses, is decided in C++
-(locus/bridge/graphs.cc); torch.cuda.graph and make_graphed_callables are PyTorch's own, on top of it.
+(locus/bridge/streams/graphs.cc); torch.cuda.graph and make_graphed_callables are PyTorch's own, on top of it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def install_hooks() -> None:
 def _pass_higher_order_operators() -> None:
     """flex_attention and the like are dispatched in Python, and have nothing at the key of the door: they go past it,
     and the operators in them through it."""
-    key = torch._C._dispatch_key_parse("TESTING_ONLY_GenericMode")  # kCheckKey in locus/bridge/check.h
+    key = torch._C._dispatch_key_parse("TESTING_ONLY_GenericMode")  # kCheckKey in locus/bridge/door/check.h
     torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(key)  # those that are made from here on
     for operator in torch._ops._higher_order_ops.values():
         operator.fallthrough(key)

@@ -2,7 +2,7 @@
 
 A handler of a signal may raise between any two instructions, and another thread may raise an exception in this one:
 then it is the program's, wherever it came. Longer work is done on a thread of its own, where neither can come
-(locus/bridge/aside.h).
+(locus/bridge/python/aside.h).
 """
 
 from __future__ import annotations

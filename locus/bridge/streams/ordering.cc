@@ -1,0 +1,293 @@
+// See ordering.h.
+#include "locus/bridge/streams/ordering.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "locus/bridge/door/watch.h"
+#include "locus/bridge/kernels/special.h"
+#include "locus/bridge/memory/memory.h"
+#include "locus/bridge/streams/gpu_trace.h"
+#include "locus/bridge/streams/graphs.h"
+#include "locus/bridge/streams/pinned.h"
+#include "locus/bridge/streams/races.h"
+#include "locus/bridge/streams/spans.h"
+
+namespace locus::bridge {
+
+std::atomic<bool> g_ordering{false};
+constinit thread_local int t_unfollowed = 0;
+
+namespace {
+
+using at::Tensor;
+using order::Kind;
+using order::Lane;
+
+struct Lanes {
+  std::mutex mutex;
+  std::map<std::pair<int, int64_t>, Lane> numbers;
+  std::vector<LaneInfo> known{LaneInfo()};  ///< by lane; the first is the host
+};
+Lanes& lanes() {
+  static auto* all = new Lanes;  // never destroyed: tensors may be freed after exit handlers ran
+  return *all;
+}
+
+std::array<std::atomic<order::Time>, sim::kMaxDevices> g_default_time{};
+
+/// The default stream's time has moved on.
+void follow_default(int device, int64_t stream) {
+  if (stream != 0) return;
+  const order::Time now = stream_order().now(lane_of(device, 0));
+  g_default_time[static_cast<size_t>(device)].store(now, std::memory_order_relaxed);
+}
+
+order::Shadow* shadow_of(DeviceBlock* block) {
+  if (block == nullptr) return nullptr;
+  Tracked* tracked = block->tracked.load(std::memory_order_acquire);
+  if (tracked == nullptr) {
+    auto made = std::make_unique<Tracked>();
+    if (block->born != 0) {  // made on the only stream that there was
+      const auto origin = origins().at(origin_in(machine().arena().label(block->host->data())));
+      stream_order().assume_written(&made->shadow, lane_of(block->device, 0), block->born,
+                                    {origin.site != 0 ? origin.site : block->booking.site, origin.op, 0});
+    }
+    // Another thread may have been faster.
+    if (block->tracked.compare_exchange_strong(tracked, made.get(), std::memory_order_acq_rel))
+      tracked = made.release();
+  }
+  return &tracked->shadow;
+}
+
+/// A copy that PyTorch makes in one go. Otherwise a temporary tensor on the host stands between the two.
+bool is_direct(const Tensor& to, const Tensor& from) {
+  return to.scalar_type() == from.scalar_type() && to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg() &&
+         to.sizes() == from.sizes() &&
+         ((to.is_contiguous() && from.is_contiguous()) ||
+          (to.strides() == from.strides() && to.is_non_overlapping_and_dense()));
+}
+
+engine::OperatorId copy_number() {
+  static const engine::OperatorId number = operator_number("aten::copy_");
+  return number;
+}
+
+}  // namespace
+
+order::Order& stream_order() {
+  static auto* all = new order::Order(sim::kMaxDevices);
+  return *all;
+}
+
+order::Time birth_time(int device) {
+  if (!watching() || ordering()) return 0;
+  const order::Time time = g_default_time[static_cast<size_t>(device)].load(std::memory_order_relaxed);
+  return time == 0 ? 1 : time;
+}
+
+Lane lane_of(int device, int64_t stream) {
+  // A lane stays what it is; most work goes where the work before it went.
+  thread_local struct {
+    int device = -1;
+    int64_t stream = 0;
+    Lane lane = 0;
+  } last;
+  if (last.device == device && last.stream == stream) return last.lane;
+  Lanes& all = lanes();
+  const std::lock_guard lock(all.mutex);
+  const auto [entry, is_new] = all.numbers.try_emplace({device, stream}, Lane{0});
+  if (is_new) {
+    entry->second = stream_order().add_lane();
+    if (entry->second >= all.known.size()) all.known.resize(size_t{entry->second} + 1);
+    all.known[entry->second] = {device, stream, 0, false};
+  }
+  last = {device, stream, entry->second};
+  return entry->second;
+}
+
+LaneInfo lane_info(Lane lane) {
+  Lanes& all = lanes();
+  const std::lock_guard lock(all.mutex);
+  return lane < all.known.size() ? all.known[lane] : LaneInfo();
+}
+
+void note_new_stream(int device, int64_t stream, bool collectives) {
+  trace_gpu(
+      [&](const auto& listener) { listener.trace_gpu_stream_creation(c10::kCUDA, stream_handle(device, stream)); });
+  if (!watching()) return;
+  const Lane lane = lane_of(device, stream);
+  {
+    Lanes& all = lanes();
+    const std::lock_guard lock(all.mutex);
+    if (all.known[lane].made == 0) all.known[lane].made = user_site();
+    all.known[lane].collectives = collectives;
+  }
+  g_ordering.store(true, std::memory_order_relaxed);
+}
+
+void record_event(OrderedEvent* event, int device, int64_t stream) {
+  if (capturing()) {
+    capture_record(event, device, stream);
+  } else {
+    event->captured = false;
+  }
+  sim::Streams::record(*event, device, stream);
+  event->stamp = stream_order().record(lane_of(device, stream));
+  follow_default(device, stream);
+}
+
+void stream_waits(int device, int64_t stream, const OrderedEvent& event) {
+  if (capturing()) capture_wait(device, stream, event);
+  stream_order().wait(lane_of(device, stream), event.stamp);
+}
+
+void host_waits(const OrderedEvent& event) {
+  stream_order().host_waits(event.stamp);
+  settle_pinned();
+}
+
+void host_waits(int device, int64_t stream) {
+  stream_order().host_waits(lane_of(device, stream));
+  follow_default(device, stream);
+  settle_pinned();
+}
+
+void host_waits_for_device(int device) {
+  std::vector<Lane> all;
+  {
+    const std::lock_guard lock(lanes().mutex);
+    for (const auto& [key, lane] : lanes().numbers) {
+      if (key.first == device) all.push_back(lane);
+    }
+  }
+  for (const Lane lane : all) stream_order().host_waits(lane);
+  follow_default(device, 0);
+  settle_pinned();
+}
+
+StreamWork::StreamWork(int device, int64_t stream, engine::OperatorId op)
+    : device_(device), lane_(lane_of(device, stream)), note_{current_site(), op, 0} {}
+
+void StreamWork::add(order::Shadow* shadow, Kind kind, const order::Range& range, int argument, const Tensor* t) {
+  order::Note note = note_;
+  note.argument = static_cast<uint8_t>(argument);
+  touches_.push_back({shadow, kind, range, note});
+  tensors_.push_back(t);
+}
+
+void StreamWork::touches(const Tensor& t, bool written, int argument) {
+  if (!t.defined() || !is_plain(t) || !t.has_storage()) return;
+  const Span span = span_of(t);
+  if (span.begin == span.end) return;
+  const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  order::Shadow* shadow = nullptr;
+  if (t.is_cuda()) {
+    DeviceBlock* const block = block_of(storage);
+    shadow = shadow_of(block);
+    reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->tracked.load()->is_kept());
+  } else if (HostHeader* header = pinned_header(t)) {
+    shadow = busy_shadow(header);
+  }
+  if (shadow == nullptr) return;
+  order::Range range{span.begin, span.end >= storage.nbytes() ? order::Range::kEnd : span.end, nullptr};
+  if (span.gaps) {
+    gaps_.emplace_front([&t](uint64_t begin, uint64_t end) { return has_bytes_in(t, begin, end); });
+    range.touches = &gaps_.front();
+  }
+  add(shadow, written ? Kind::kWrite : Kind::kRead, range, argument, &t);
+}
+
+void StreamWork::touches(const c10::StorageImpl& storage, bool written) {
+  order::Shadow* shadow = shadow_of(block_of(storage));
+  if (shadow != nullptr) add(shadow, written ? Kind::kWrite : Kind::kRead, order::Range(), 0, nullptr);
+}
+
+void StreamWork::finish() {
+  if (touches_.empty() || t_unfollowed != 0) return;
+  order::Conflicts found;
+  stream_order().work(lane_, touches_.data(), touches_.size(), &found);
+  for (const order::Conflict& conflict : found) {
+    const order::Touch& touch = touches_[conflict.touch];
+    report_race(conflict, {lane_, touch.kind, touch.note, tensors_[conflict.touch]});
+  }
+  if (reads_kept_) report_read_of_kept();
+}
+
+bool order_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
+  report_pinned_faults();
+  const bool to_host = to.device().is_cpu(), from_host = from.device().is_cpu();
+  const int device = to_host ? from.device().index() : to.device().index();
+  if (!to_host && !from_host && to.device() != from.device()) {
+    // The source's stream copies, after what the other stream has so far; the other goes on after the copy.
+    const int source = from.device().index();
+    const Lane here = lane_of(source, current_stream(source)), there = lane_of(device, current_stream(device));
+    stream_order().wait_for(here, there);
+    if (ordering()) {
+      StreamWork work(source, copy_number());
+      work.touches(from, false, 1);
+      work.touches(to, true, 0);
+      work.finish();
+    }
+    stream_order().wait_for(there, here);
+    follow_default(source, current_stream(source));
+    return false;
+  }
+  const bool direct = is_direct(to, from);
+  const bool host_is_pinned =
+      (to_host && is_pinned(to.storage().data())) || (from_host && is_pinned(from.storage().data()));
+  const bool waits = (to_host || from_host) && (!non_blocking || (to_host && (!host_is_pinned || !direct)));
+  // What stands between the two is PyTorch's own, and held for as long as it is needed.
+  const bool host_in_flight = !waits && direct && host_is_pinned;
+  if (ordering() || host_in_flight) {
+    StreamWork work(device, copy_number());
+    if (from_host ? host_in_flight : ordering()) work.touches(from, false, 1);
+    if (to_host ? host_in_flight : ordering()) work.touches(to, true, 0);
+    work.finish();
+  }
+  if (waits) host_waits(device, current_stream(device));
+  return waits;
+}
+
+void order_host_access(const std::string& op, const Tensor& t, Kind kind, int argument) {
+  HostHeader* header = pinned_header(t);
+  if (header == nullptr || header->shadow == nullptr) return;
+  report_pinned_faults();
+  const Span span = span_of(t);
+  if (span.begin == span.end) return;
+  const std::function<bool(uint64_t, uint64_t)> gaps = [&t](uint64_t begin, uint64_t end) {
+    return has_bytes_in(t, begin, end);
+  };
+  const order::Range range{span.begin, span.end >= t.storage().nbytes() ? order::Range::kEnd : span.end,
+                           span.gaps ? &gaps : nullptr};
+  const order::Note note{current_site(), operator_number(op), static_cast<uint8_t>(argument)};
+  order::Conflicts found;
+  stream_order().host_access({header->shadow, kind, range, note}, &found);
+  for (const order::Conflict& conflict : found) report_race(conflict, {order::kHost, kind, note, &t});
+  if (!found.empty()) settle_pinned();
+}
+
+void record_on_stream(const c10::DataPtr& data, int device, int64_t stream) {
+  DeviceBlock* block = ordering() ? block_of(data) : nullptr;
+  if (block == nullptr) return;
+  shadow_of(block);
+  const Lane lane = lane_of(device, stream);
+  auto& recorded = block->tracked.load()->make_more().recorded;
+  if (std::find(recorded.begin(), recorded.end(), lane) == recorded.end()) recorded.push_back(lane);
+}
+
+void order_free(int device, uint64_t address, uint64_t bytes, const Tracked& tracked, int64_t home) {
+  static const std::vector<Lane> none;
+  stream_order().free(device, address, bytes, tracked.shadow, lane_of(device, home),
+                      tracked.more != nullptr ? tracked.more->recorded : none);
+}
+
+std::unique_ptr<Tracked> order_reuse(int device, uint64_t address, uint64_t bytes) {
+  if (!stream_order().any_freed()) return nullptr;
+  auto tracked = std::make_unique<Tracked>();
+  return stream_order().reuse(device, address, bytes, &tracked->shadow) ? std::move(tracked) : nullptr;
+}
+
+}  // namespace locus::bridge
