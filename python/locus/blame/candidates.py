@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from locus.fixing import device_text, name_scopes
+from locus.fixing import name_scopes
+from locus.fixing.said_devices import devices_said
 from locus.program import places, source
 from locus.program.shapes import Candidate, Edit, Location
 from locus.vocabulary import EditKind, Fact
@@ -33,6 +34,7 @@ class Candidates:
     def __init__(self) -> None:
         self._all: list[Candidate] = []
         self._said: list[tuple[EditKind, tuple[str, int], tuple[Fact, ...]]] = []
+        self._refused: set[EditKind] = set()
 
     def add(self, edit: EditKind, cause: Cause, facts: Iterable[Fact] = (), distance: int = 0) -> None:
         """Takes one in. One that is there already, from elsewhere, gets the facts as well."""
@@ -54,12 +56,19 @@ class Candidates:
             if each["edit"] == edit:
                 each["facts"] += [fact for fact in facts if fact not in each["facts"]]
 
+    def refuse(self, edit: EditKind) -> None:
+        """Speaks against all candidates with this kind of edit, also those that are to come."""
+        self._refused.add(edit)
+
     def say(self, edit: EditKind, place: Location, *facts: Fact) -> None:
         """Says something of the candidates with this kind of edit in a line, also of those that are to come."""
         self._said.append((edit, _line(place), facts))
 
     def settle(self) -> None:
         """Adds what was said."""
+        for each in self._all:
+            if each["edit"] in self._refused:
+                each["facts"].append("host_on_purpose")
         for edit, line, facts in self._said:
             for each in self._all:
                 if each["edit"] == edit and _line(each["at"]) == line:
@@ -90,9 +99,10 @@ def _writes_literal(edit: Edit) -> bool:
 
 def _names_devices(file: source.Source) -> bool:
     """Whether a file says devices by names: `.to(device)`, not `.to(x.device)`."""
-    said = device_text.devices_said(file.tree)
+    said = devices_said(file.tree)
     return any(
-        isinstance(each, ast.Name) or each.attr != "device" or ast.unparse(each) == "self.device" for each in said
+        not isinstance(each, ast.Attribute) or each.attr != "device" or ast.unparse(each) == "self.device"
+        for each in said
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 
 from locus.fixing.name_scopes import bound_before, frame_of, function_of, is_comprehended, is_optional, start
+from locus.fixing.said_devices import devices_said
 from locus.program import bindings, source, text_index, values
 
 _PREFERRED = (
@@ -54,6 +55,8 @@ def write(
     words = words or _from_local_tensor(file, node, scope, device, frame)
     if not words and frame is None:
         words = _from_given(file, scope, device, frames)
+    if not words and scope is not file.tree:
+        words = _from_local_module(file, node, scope, device, frame)
     return words or file.once(_literals).get(device, f'"{device}"')
 
 
@@ -132,8 +135,12 @@ def _of_object(file: source.Source, node: ast.AST, scope: ast.AST, device: str, 
         return ""
     for said in text_index.once(scope, devices_said):
         root: ast.AST = said
-        while isinstance(root, ast.Attribute):
+        while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
+        if isinstance(said, ast.Call):
+            if device.startswith("cuda") and _is_asked(file, said, frame):
+                return file.flat(said)
+            continue
         if root is said or not isinstance(root, ast.Name) or not bound_before(file, scope, root.id, node):
             continue
         if isinstance(said, ast.Attribute) and values.is_tensor(values.evaluate(said.value, frame)):
@@ -141,8 +148,14 @@ def _of_object(file: source.Source, node: ast.AST, scope: ast.AST, device: str, 
         value = values.evaluate(said, frame)
         is_property = value is values.MISSING and isinstance(said, ast.Attribute) and said.attr == "device"
         if same_device(value, device) or (is_property and device.startswith("cuda")):
-            return ast.unparse(said)
+            return file.flat(said)
     return ""
+
+
+def _is_asked(file: source.Source, call: ast.Call, frame: types.FrameType) -> bool:
+    """`get_device()`: a function of the program's own that is asked for the device, and for nothing else."""
+    asked = values.evaluate(call.func, frame)
+    return isinstance(asked, types.FunctionType) and "device" in asked.__name__ and asked.__module__ != "torch"
 
 
 def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) -> str:
@@ -155,31 +168,14 @@ def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) ->
             is_bound = bound_before(file, scope, said.id, node) or is_comprehended(file, node, said.id)
             if is_bound and said.id not in _TENSORS:
                 return said.id
-        elif start(said) < start(node) and isinstance(said.value, ast.Name) and said.attr != "device":
-            return ast.unparse(said)
+        elif isinstance(said, ast.Attribute) and start(said) < start(node) and isinstance(said.value, ast.Name):
+            if said.attr != "device" or said.value.id in bindings.parameters(scope):
+                return ast.unparse(said)
     return ""
 
 
 _TENSORS = {"x", "y", "input", "inputs", "other", "like"}
 """Names of tensors rather than of devices: `a.to(x)`."""
-
-
-def devices_said(scope: ast.AST) -> list[ast.Name | ast.Attribute]:
-    """The names and attributes that a function gives as devices, in the order of the text."""
-    found: list[ast.Name | ast.Attribute] = []
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Call):
-            given = [keyword.value for keyword in node.keywords if keyword.arg == "device"]
-            is_move = isinstance(node.func, ast.Attribute) and node.func.attr == "to" and len(node.args) == 1
-            given += node.args[:1] if is_move else []
-            found += [each for each in given if isinstance(each, (ast.Name, ast.Attribute)) and _may_be_device(each)]
-    return found
-
-
-def _may_be_device(node: ast.Name | ast.Attribute) -> bool:
-    """Not a type: `torch.float16`, `x.dtype`, `dtype`."""
-    words = ast.unparse(node)
-    return not words.startswith(("torch.", "th.")) and "dtype" not in words
 
 
 def _element(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
@@ -208,6 +204,20 @@ def _from_local_tensor(
         value = frame.f_locals.get(name)
         if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
             return f"{name}.device"
+    return ""
+
+
+def _from_local_module(
+    file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None
+) -> str:
+    """`next(model.parameters()).device`, of a module that the function was given."""
+    given = bindings.parameters(scope) if frame is not None and isinstance(scope, ast.FunctionDef) else []
+    for name in given:
+        module = frame.f_locals.get(name) if frame is not None else None
+        if values.is_module(module) and name != "self" and not file.find(scope, ("store", name)):
+            found = {str(parameter.device) for parameter in module.parameters()}
+            if found == {device}:
+                return f"next({name}.parameters()).device"
     return ""
 
 
@@ -280,11 +290,30 @@ def _has_attribute(file: source.Source, scope: ast.AST, text: str, node: ast.AST
     attribute = text.rpartition(".")[2]
     if text.startswith("self."):
         first = getattr(scope, "name", "") == "__init__"
-        stored = file.find(file.scope(scope), ("stored attribute", attribute))
+        holder = file.scope(scope)
+        stored = file.find(holder, ("stored attribute", attribute))
+        if not stored and isinstance(holder, ast.ClassDef) and not first:
+            return any(_has_stored(file, base, text) for base in _bases(file, holder))
         # In the method that binds it, what comes before is too early.
         early = [n for n in stored if first and (function_of(file, n) is not scope or start(n) >= start(node))]
         return any(ast.unparse(n) == text for n in stored if n not in early)
     return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
+
+
+def _bases(file: source.Source, holder: ast.ClassDef) -> list[ast.ClassDef]:
+    """The classes of the same file that a class builds on."""
+    classes = {node.name: node for node in file.tree.body if isinstance(node, ast.ClassDef)}
+    found: list[ast.ClassDef] = []
+    for base in (classes[b.id] for b in holder.bases if isinstance(b, ast.Name) and b.id in classes):
+        if base is not holder:
+            found += [base, *_bases(file, base)]
+    return found
+
+
+def _has_stored(file: source.Source, holder: ast.ClassDef, text: str) -> bool:
+    """Whether the __init__ of a class binds an attribute of the object's."""
+    stored = file.find(holder, ("stored attribute", text.rpartition(".")[2]))
+    return any(ast.unparse(n) == text and getattr(function_of(file, n), "name", "") == "__init__" for n in stored)
 
 
 def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, object]) -> str:
@@ -337,11 +366,10 @@ def _from_operand(
 
 
 def _from_context(file: source.Source, node: ast.AST, scope: ast.AST) -> str:
-    """`x.device`, in the forward() of an autograd.Function that has ended: of a tensor whose shape the call reads."""
-    given = [argument.arg for argument in getattr(getattr(scope, "args", None), "args", [])]
+    """`x.device`, in a function that has ended: of a tensor whose shape the call reads."""
     read = [n.value for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in ("shape", "size", "dtype")]
-    names = [n.id for n in read if isinstance(n, ast.Name) and n.id in given[1:]]
-    return f"{names[0]}.device" if names and given[0] == "ctx" else ""
+    names = [n.id for n in read if isinstance(n, ast.Name) and n.id not in ("torch", "np", "numpy", "self")]
+    return next((f"{name}.device" for name in names if bound_before(file, scope, name, node)), "")
 
 
 def _is_simple(node: ast.AST, together: bool = False) -> bool:

@@ -25,6 +25,7 @@ from locus.fixing.rewriting import (
     starts_line,
     statements_after,
 )
+from locus.fixing.said_devices import move_to
 from locus.program import batches, expressions, histories, names, places, source, values
 from locus.program.shapes import Edit
 from locus.program.source import Change
@@ -290,7 +291,7 @@ def _insert_move(request: Request, binding: batches.Binding, target: str, frame:
             return None
         after, spot = last_line(statement), statement
     words = device_text.write(file, spot, request.device, request.users)
-    return file.insertion(after, f"{indent_of(file, spot)}{target} = {target}.to({words})")
+    return file.insertion(after, f"{indent_of(file, spot)}{target} = {target}{move_to(file, words)}")
 
 
 # Cases that are not about one tensor being elsewhere than the others.

@@ -31,8 +31,25 @@ def factory_device(request: Request) -> Edit | None:
             words = _given_there(request, file, call) or words
         if words.startswith('"') and _has_words_at_use(request, file, call):
             return None
+        draw = _draw_of(file, call)
+        if draw is not None:
+            return append_call(file, draw, f".to({words})")
         return device_argument(file, call, words, rewriting.is_drawn_on(call, request.device, request.users))
     return _move_where_made(request)
+
+
+def _draw_of(file: source.Source, call: ast.Call) -> ast.Call | None:
+    """`Beta(torch.tensor(0.4), …).sample()` around the call that made a parameter of the distribution: where the
+    draw is made decides what is drawn, so that the draw is moved and not what it is made of."""
+    inside: ast.AST = call
+    for around in file.ancestors(call):
+        if isinstance(around, ast.Call) and isinstance(around.func, ast.Attribute) and around.func.value is inside:
+            if around.func.attr in ("sample", "rsample") and isinstance(inside, ast.Call):
+                return around
+        if isinstance(around, (ast.stmt, ast.Lambda)):
+            return None
+        inside = inside if isinstance(around, ast.Attribute) and around.value is inside else around
+    return None
 
 
 def _given_there(request: Request, file: source.Source, call: ast.Call) -> str:

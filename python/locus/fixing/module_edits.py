@@ -35,6 +35,8 @@ def register_buffer(request: Request) -> Edit | None:
     if stored is None:
         return None
     file, statement, target, value = stored
+    if isinstance(value, ast.Constant):
+        return None  # `self.prior = None`: the tensor came later, and a buffer of nothing moves nothing
     if file.text_between(target, value).strip().endswith("("):
         return None  # a value in parentheses of its own: the brackets would not match
     words = f'{file.segment(target.value)}.register_buffer("{target.attr}", '

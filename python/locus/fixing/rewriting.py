@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 
+from locus.fixing.said_devices import move_to
 from locus.program import histories, source, text_index, values
 from locus.program.makers import FACTORIES, RANDOM, WITHOUT_DEVICE
 from locus.program.shapes import Edit
@@ -28,18 +29,20 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
     """`expr` -> `expr.to(…)`, in parentheses where they are needed."""
     if isinstance(getattr(node, "ctx", None), ast.Store):
         return None
+    if text.startswith(".to("):
+        text = move_to(file, text[len(".to(") : -1])
     if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
         return append_call(file, node.elt, text)  # a list has no .to(): its elements do
     if isinstance(node, ast.DictComp):
         return append_call(file, node.value, text)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
         return None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith(".to("):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith((".to(", ".cuda(")):
         moved = histories.names_device(node) and not node.keywords
         # Moved already, to the wrong device: another one in its place.
-        if moved and len(node.args) == 1 and node.func.attr == "to":
+        if moved and len(node.args) == 1 and node.func.attr == "to" and text.startswith(".to("):
             return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
-        if moved and len(node.args) <= 1 and node.func.attr in ("cuda", "cpu"):
+        if moved and len(node.args) <= 1 and node.func.attr in ("cuda", "cpu", "to"):
             return replace_method(file, node, text)
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) or file.is_parenthesized(node):
         if file.is_parenthesized(node) and not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
@@ -112,6 +115,8 @@ def device_argument(file: source.Source, call: ast.Call, words: str, drawn_there
     stays = drawn_there or any(keyword.arg == "requires_grad" for keyword in call.keywords)
     if name in WITHOUT_DEVICE or (name in RANDOM and not stays and not _draws_on_devices(file, call)):
         return append_call(file, call, f".to({words})")
+    if move_to(file, words) == ".cuda()" and not stays:
+        return append_call(file, call, ".cuda()")
     return add_argument(file, call, f"device={words}") if name in FACTORIES else None
 
 
