@@ -254,7 +254,7 @@ PROGRAMS = {
         HELPERS,
         {
             "classes), 0.1)": "classes), 0.1, device=targets.device)",
-            "self.of[name] * grads": "self.of[name].to(grads[name].device) * grads",
+            "    rates = Rates(model)\n    model = model.to(device)\n": "    model = model.to(device)\n    rates = Rates(model)\n",
         },
     ),
     "ragged": Idioms(

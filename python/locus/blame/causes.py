@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from locus.blame import nested, pointed, siblings, statements, uses
 from locus.blame.candidates import Cause, location_of
-from locus.fixing import caches, device_text, rewriting
+from locus.fixing import caches, device_text, rewriting, said_devices
 from locus.program import batches, bindings, histories, makers, places, source, trails, values
 from locus.program.links import other_bindings
 from locus.program.text_index import last_line
@@ -61,6 +61,8 @@ def on_the_way(
             told[number] += facts
         for cause, fact in pointed.off_way(steps, others, links, users):
             lines.causes.append((cause, [fact], len(links)))
+    mixed = use is not None and _takes_of_mixed(use)
+    iterated = next((n for n, link in enumerate(links) if link.how == "loop"), len(links))
     for number, link in enumerate(links):
         if link.how == "made":
             lines.of_makers.append((place_of(link), told[number]))
@@ -68,8 +70,10 @@ def on_the_way(
         if later is not None and device.startswith("cuda"):
             lines.causes.append((_after_fellow(link, later), ["fellow_is_moved"], number))
         if told[number] or (number < _PLAIN_LINKS and not statements.is_container(link)):
-            found = _cause(link, device, users)
-            if link.how == "loop" and not is_batch and found.edit is None:
+            if isinstance(link.node, ast.Constant) or (number > iterated and not _may_be_moved(link)):
+                continue
+            found = _cause(link, device, users, mixed)
+            if link.how == "loop" and found.edit is None:
                 found = _at_edit(found._replace(edit=_first_in_loop(link)))
             lines.causes.append((found, told[number], number))
     return lines
@@ -83,6 +87,16 @@ def _after_fellow(link: Link, move: bindings.OwnMove) -> Cause:
     suffix = rewriting.same_move(file, move.value)
     line = f"{rewriting.indent_of(file, move)}{link.name} = {link.name}{suffix}"
     return Cause(location_of(file, move), file.insertion(last_line(move), line))
+
+
+def _may_be_moved(link: Link) -> bool:
+    """Whether what a loop goes over is a tensor itself: a loader, a generator or a list has no .to()."""
+    if link.how == "made" or isinstance(link.node, (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)):
+        return True
+    frame = link.context.frame
+    if isinstance(link.node, ast.Call):
+        return makers.makes_tensor(link.node)
+    return frame is not None and values.is_tensor(values.evaluate(link.node, frame))
 
 
 _PLAIN_LINKS = 6
@@ -170,7 +184,15 @@ def _is_owner(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
-def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
+def _takes_of_mixed(use: expressions.Use) -> bool:
+    """`batch["x"]`, of a dict that holds more than tensors: numbers and names have no .to()."""
+    nodes = ast.walk(use.statement) if use.statement is not None else ()
+    taken = [n.value for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)]
+    held = [values.evaluate(node, use.frame) for node in taken]
+    return any(isinstance(each, dict) and not all(map(values.is_tensor, each.values())) for each in held)
+
+
+def _cause(link: Link, device: str, users: list[types.FrameType], mixed: bool = False) -> Cause:
     file = link.context.file
     node = _lost_part(link)
     is_value = link.how != "loop"
@@ -195,6 +217,8 @@ def _cause(link: Link, device: str, users: list[types.FrameType]) -> Cause:
             edit = rewriting.device_argument(file, node, words, rewriting.is_drawn_on(node, device, users))
         beside = siblings.move_in_statement(link, device) if node is link.node else None
         suffix = rewriting.same_move(file, beside) if beside is not None else f".to({words})"
+        if mixed and node is not link.node and isinstance(node, ast.Name):  # the value of a dict's comprehension
+            edit = file.edit([source.Change.after(node, f"{suffix} if torch.is_tensor({node.id}) else {node.id}")])
         edit = edit or rewriting.append_call(file, node, suffix)
     spot = node if is_value and node.lineno >= link.statement.lineno else link.statement
     return Cause(location_of(file, spot), edit)
@@ -205,13 +229,13 @@ def _below(link: Link, device: str, users: list[types.FrameType]) -> Edit | None
     file, statement = link.context.file, link.statement
     if not rewriting.has_lines(file, statement):
         return None
-    words, name = device_text.write(file, statement, device, users), link.name
+    move, name = said_devices.move_to(file, device_text.write(file, statement, device, users)), link.name
     held = values.name_in(link.context.frame, name) if link.context.frame is not None else None
-    moved = f"{name}.to({words})"
+    moved = f"{name}{move}"
     if isinstance(held, (list, tuple)):
-        moved = f"[t.to({words}) for t in {name}]"
+        moved = f"[t{move} for t in {name}]"
     elif isinstance(held, dict):
-        moved = f"{{k: v.to({words}) for k, v in {name}.items()}}"
+        moved = f"{{k: v{move} for k, v in {name}.items()}}"
     return file.insertion(last_line(statement), f"{rewriting.indent_of(file, statement)}{name} = {moved}")
 
 

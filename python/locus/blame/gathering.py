@@ -180,6 +180,9 @@ def _on_the_way(found: Candidates, known: Known) -> None:
     if way is None:
         return
     always: list[Fact] = ["host_on_purpose"] if operands.is_handed_over(facts, node) else []
+    if use is not None and operands.is_needed_on_host(use, node):
+        always.append("host_on_purpose")
+        found.refuse("move_batch")
     if histories.is_loaded_to_host(steps):
         always.append("host_asked")
     is_batch = facts["kind"] == "batch" or any(step.facts["action"] == "received" for step in steps)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from locus.blame.candidates import Cause, location_of
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, source, trails, values
+from locus.program.links import Link
 from locus.program.text_index import last_line
 
 if TYPE_CHECKING:
@@ -90,15 +91,32 @@ def of_generator(trail: trails.Trail, device: str, users: list[types.FrameType])
 
 
 def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
-    """`x.to(device)` by itself, in a function that passed the value on as `x`: x, and the edit that keeps it."""
+    """`x.to(device)` by itself, in a function that passed the value on as `x`, or for an object that gives a new one
+    then: x, and the edit that keeps it."""
     for link in trail.links:
-        if link.how != "argument" or not isinstance(link.node, ast.Name):
-            continue
-        for statement in bindings.dropped_moves(link.context.scope, link.node.id):
-            if statement.lineno < link.statement.lineno:
-                edit = link.context.file.edit([source.Change.before(statement, f"{link.node.id} = ")])
-                return None if edit is None else (link.node.id, edit)
+        name = link.node.id if link.how in ("argument", "attribute") and isinstance(link.node, ast.Name) else ""
+        if link.lost and link.name and link.context.frame is not None:
+            name = link.name
+        for statement in bindings.dropped_moves(link.context.scope, name) if name else ():
+            is_between = link.lost or statement.lineno < link.statement.lineno
+            if is_between and (not link.lost or _gives_another(link, statement)):
+                edit = link.context.file.edit([source.Change.before(statement, f"{name} = ")])
+                return None if edit is None else (name, edit)
     return None
+
+
+def _gives_another(link: Link, statement: ast.Expr) -> bool:
+    """Whether the object's own `to()` gives a new object, and leaves the old one as it was."""
+    held = values.name_in(link.context.frame, link.name) if link.context.frame is not None else values.MISSING
+    method = statement.value.func.attr if bindings.is_move(statement.value) else ""
+    for _, tree in bindings.class_trees(held) if held is not values.MISSING else ():
+        for each in tree.body:
+            if isinstance(each, ast.FunctionDef) and each.name == method:
+                given = [
+                    node.value for node in ast.walk(each) if isinstance(node, ast.Return) and node.value is not None
+                ]
+                return bool(given) and all(ast.unparse(node) != bindings.self_name(each) for node in given)
+    return False
 
 
 def of_state(name: str, users: list[types.FrameType]) -> Cause | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from locus.blame.candidates import Candidates, Cause, location_of
 from locus.fixing import device_text, name_scopes, rewriting
-from locus.program import bindings, histories, moments, source, values
+from locus.program import bindings, contexts, histories, moments, source, values
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,11 @@ def gather(found: Candidates, match: Match, facts: Operand, device: str, users: 
             if made is not None:
                 found.add("move_module", made, ["module_left"])
             break
-    late = _late_tensor(holder.module, facts)
+    late = _late_tensor(holder.module, facts) or _put_later(holder, match.way.attribute, device, users)
+    if late is not None and late.edit is None:
+        own = _construction(holder.module, facts["device"], device, users)
+        if own is not None and own.place["line"] == late.place["line"]:
+            late = late._replace(edit=own.edit)  # `self.head = nn.Linear(…)` in forward(): moved where it is made
     if late is not None:
         found.add("factory_device", late, ["replaced_after_move"])
         if not late.place["function"].endswith(_BUILDERS):
@@ -79,6 +83,17 @@ def _late_tensor(module: torch.nn.Module, facts: Operand) -> Cause | None:
     if not made and not replaced:
         return None
     return Cause(placed[0]["at"], facts["edits"].get("factory_device"))
+
+
+def _put_later(holder: objects.Holder, attribute: str, device: str, users: list[types.FrameType]) -> Cause | None:
+    """`emb.weight.data = torch.from_numpy(rows)` in a function that is running, after the module was moved."""
+    tensor = values.get_attribute(holder.module, attribute)
+    if not values.is_tensor(tensor) or moments.moves_of(holder.module)[0] is None:
+        return None
+    for context, _, _, value in contexts.stores_outside(users, tensor, "data"):
+        words = device_text.write(context.file, value, device, users)
+        return Cause(location_of(context.file, value), rewriting.append_call(context.file, value, f".to({words})"))
+    return None
 
 
 def _chain(holder: objects.Holder) -> Iterator[torch.nn.Module]:
@@ -141,6 +156,9 @@ def _construction(module: torch.nn.Module, wrong: str, device: str, users: list[
         file, node = bound
     if file is None or node is None:
         return Cause(place, None)
+    outer = file.parent(node)
+    if isinstance(outer, ast.Attribute) and bindings.is_move(file.parent(outer)):
+        return None  # moved where it was made: what is missing came later
     element = _element_of(node)
     words = device_text.write(file, element, device, users) if element is not None else ""
     if element is not None and name_scopes.is_comprehended(file, element, words):

@@ -11,11 +11,12 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from locus.program import source
+from locus.program import histories, source
 
 if TYPE_CHECKING:
     import torch
 
+    from locus.program import expressions
     from locus.program.raw_shapes import OnDevice, RawOperand
     from locus.program.shapes import Operand
 
@@ -25,6 +26,26 @@ def is_handed_over(facts: Operand, node: ast.AST | None) -> bool:
     placed = next((step for step in reversed(facts["history"]) if step["action"] != "computed"), None)
     on_purpose = placed is not None and placed["action"] == "moved" and placed["explicit"] and placed["device"] == "cpu"
     return on_purpose and isinstance(node, ast.Attribute) and "move_at_use" in facts["edits"]
+
+
+_HOST_ARGUMENTS = {"pack_padded_sequence": ("lengths", 1)}
+"""Functions that take an argument on the host only, by its name and position."""
+
+
+def is_needed_on_host(use: expressions.Use, node: ast.AST | None) -> bool:
+    """Whether the function that uses a value also gives it to one that takes it on the host only."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    if use.file is None or not isinstance(node, ast.Name):
+        return False
+    code = use.frame.f_code
+    scope = use.file.function_at(code.co_firstlineno, code.co_name)
+    for call in use.file.calls(scope, *_HOST_ARGUMENTS) if scope is not None else ():
+        keyword, position = _HOST_ARGUMENTS[histories.called_name(call)]
+        given = [k.value for k in call.keywords if k.arg == keyword] or call.args[position : position + 1]
+        if any(isinstance(each, ast.Name) and each.id == node.id for each in given):
+            return True
+    return False
 
 
 def is_saved(name: str, frame: types.FrameType) -> bool:

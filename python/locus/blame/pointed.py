@@ -12,9 +12,11 @@ from collections.abc import Iterator
 
 from locus.blame import placings, siblings, uses
 from locus.blame.candidates import Cause, location_of
-from locus.fixing import device_text
+from locus.fixing import device_text, rewriting
 from locus.program import bindings, histories, makers, source, trails, values
 from locus.program.links import Link
+from locus.program.shapes import Edit
+from locus.program.text_index import last_line
 from locus.vocabulary import Fact
 
 _BINDING = ("assign", "argument", "attribute")
@@ -201,5 +203,24 @@ def _made_object(links: list[Link], users: list[types.FrameType]) -> Cause | Non
         for statement in sorted(made, key=lambda s: (s.lineno, s.col_offset)):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
                 if any(isinstance(t, ast.Name) and t.id in names for t in statement.targets):
-                    return Cause(location_of(file, statement), None)
+                    return Cause(location_of(file, statement), _after_move(file, statement))
+    return None
+
+
+def _after_move(file: source.Source, statement: ast.Assign) -> Edit | None:
+    """`ema = EMA(model)` below the `model.to(device)` that follows it in the same block."""
+    given = {n.id for n in ast.walk(statement.value) if isinstance(n, ast.Name)}
+    made = {n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    between: list[ast.stmt] = []
+    for later in rewriting.statements_after(file, statement):
+        value = later.value if isinstance(later, (ast.Expr, ast.Assign)) else None
+        if bindings.is_move(value) and isinstance(value.func.value, ast.Name) and value.func.value.id in given:
+            lines = [rewriting.has_lines(file, each) for each in [statement, *between, later]]
+            used = {n.id for each in [*between, later] for n in ast.walk(each) if isinstance(n, ast.Name)}
+            if not all(lines) or made & used:
+                return None
+            text = f"\n{rewriting.indent_of(file, statement)}{file.segment(statement)}"
+            above = source.Change(statement.lineno, 0, last_line(statement) + 1, 0, "")
+            return file.edit([above, source.Change.after(later, text)])
+        between.append(later)
     return None

@@ -143,6 +143,8 @@ def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) 
         number = places_.index(name)
         if isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope):
             number -= 1
+            if number < 0:
+                return _object_of(call, scope)
         if 0 <= number < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: number + 1]):
             return call.args[number]
     if starred:
@@ -152,6 +154,14 @@ def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) 
     if given.vararg is not None and given.vararg.arg == name and call.args:
         return ast.copy_location(ast.Tuple(list(call.args), ast.Load()), call)
     return None
+
+
+def _object_of(call: ast.Call, scope: ast.AST) -> ast.expr | None:
+    """`z` of `z.score(x)`, and of `z(x)`, which calls its `__call__`."""
+    method = getattr(scope, "name", "")
+    if method == "__call__":
+        return call.func
+    return call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == method else None
 
 
 def place_in_star(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> int | None:
@@ -246,12 +256,15 @@ def class_trees(value: object) -> Iterator[tuple[source.Source, ast.ClassDef]]:
     for cls in type(value).__mro__:
         if cls.__module__.startswith("torch."):
             return
-        code = next((c for c in map(_code_of, vars(cls).values()) if c is not None), None)
-        module = sys.modules.get(cls.__module__)
-        file = source.load(code.co_filename if code is not None else getattr(module, "__file__", None) or "")
-        tree = file.class_named(cls.__qualname__) if file else None
-        if file is not None and tree is not None:
-            yield file, tree
+        # A named tuple and a dataclass have methods that others wrote: the file is the one that has the class.
+        codes = [code for code in map(_code_of, vars(cls).values()) if code is not None]
+        module = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+        for name in dict.fromkeys([*(code.co_filename for code in codes), module]):
+            file = source.load(name)
+            tree = file.class_named(cls.__qualname__) if file is not None else None
+            if file is not None and tree is not None:
+                yield file, tree
+                break
 
 
 def _code_of(value: object) -> types.CodeType | None:

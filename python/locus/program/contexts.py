@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Iterator
 
-from locus.program import bindings, links, source, values
+from locus.program import batches, bindings, links, source, values
 from locus.program.links import Context
 
 
@@ -61,3 +62,18 @@ def value(users: list[types.FrameType], node: ast.AST, context: Context) -> obje
         owner = value(users, node.value, context)
         return values.MISSING if owner is values.MISSING else values.get_attribute(owner, node.attr)
     return values.MISSING
+
+
+def stores_outside(
+    users: list[types.FrameType], owner: object, attribute: str
+) -> Iterator[tuple[Context, ast.stmt, ast.expr, ast.expr]]:
+    """`model.prior = prior` in a function that is running: statements that bind an attribute of an object they have."""
+    for frame in users:
+        context = of_frame(users, frame)
+        for statement in batches.statements(context.scope) if context is not None else ():
+            for target, bound in bindings.pairs(statement):
+                if isinstance(target, ast.Attribute) and target.attr == attribute and context is not None:
+                    is_method = isinstance(context.file.parent(context.scope), ast.ClassDef)
+                    own = is_method and ast.unparse(target.value) == bindings.self_name(context.scope)
+                    if not own and values.evaluate(target.value, frame) is owner:
+                        yield Context(context.file, context.scope, frame, statement.lineno), statement, target, bound

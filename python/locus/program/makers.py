@@ -7,7 +7,7 @@ import ast
 FACTORIES = {
     "arange", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
     "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
-    "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "as_tensor", "asarray", "tril_indices", "triu_indices",
+    "scalar_tensor", "sparse_coo_tensor", "tensor", "as_tensor", "asarray", "tril_indices", "triu_indices",
     "zeros", "complex", "Generator", "ones_like", "zeros_like", "empty_like", "full_like", "rand_like", "randn_like",
     "randint_like",
 }  # fmt: skip

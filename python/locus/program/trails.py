@@ -247,7 +247,8 @@ class Trail:
         argument = bindings.argument_of(use.node, context.file, context.scope, name)
         if argument is None:
             return
-        self._add(Link(outside, use.statement, argument, "argument", moved=bindings.is_move(argument)))
+        if name != bindings.self_name(context.scope):  # the object whose method it is was not passed
+            self._add(Link(outside, use.statement, argument, "argument", moved=bindings.is_move(argument)))
         part = bindings.place_in_star(use.node, context.file, context.scope, name)
         self._resolve(argument, outside, depth, part)
 
@@ -273,6 +274,9 @@ class Trail:
             for method in tree.body:
                 if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     self._resolve_stores(file, method, node.attr, owner, depth, part)
+        for outer, statement, target, value in contexts.stores_outside(self.users, owner, node.attr):
+            self._add(Link(outer, statement, value, "attribute", target, bindings.is_move(value)))
+            self._resolve(value, outer, depth, part)
         if values.is_module(owner):
             return
         moves_itself = any(bindings.method_of(type(owner), name) is not None for name in ("to", "cuda"))
