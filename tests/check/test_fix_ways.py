@@ -254,7 +254,8 @@ PROGRAMS = {
         HELPERS,
         {
             "classes), 0.1)": "classes), 0.1, device=targets.device)",
-            "    rates = Rates(model)\n    model = model.to(device)\n": "    model = model.to(device)\n    rates = Rates(model)\n",
+            "    rates = Rates(model)\n": "",
+            "    model = model.to(device)\n": "    model = model.to(device)\n    rates = Rates(model)\n",
         },
     ),
     "ragged": Idioms(

@@ -11,9 +11,12 @@ namespace locus::engine {
 namespace {
 
 /// One line gave the host's memory at one time and a device's at another. Two devices are no sign of it: a loop over
-/// devices makes one tensor for each.
-bool is_inconsistent(const Operand& o) {
-  return o.made_here.size() > 1 &&
+/// devices makes one tensor for each. Nor is the line of the call itself, which makes several: a script's own lines are
+/// not known.
+bool is_inconsistent(const Case& broken, const Operand& o) {
+  const Step* placed = placing_step(o);
+  const bool at_use = placed != nullptr && placed->at.file == broken.use.file && placed->at.line == broken.use.line;
+  return !at_use && o.made_here.size() > 1 &&
          std::any_of(o.made_here.begin(), o.made_here.end(), [](const auto& made) { return is_cpu(made.first); });
 }
 
@@ -69,7 +72,7 @@ Code reason_of_operand(const Case& broken, const Operand& o, const std::string& 
   if (o.kind == Kind::kGradient || o.kind == Kind::kFunctionContext) return Code::kGradient;
   if (broken.in_backward && !is_registered(o)) return Code::kGradient;
   if (has_action(o, Action::kLoaded)) return Code::kCheckpoint;
-  if (is_inconsistent(o) && !two_cards && !is_registered(o)) return Code::kInconsistentSource;
+  if (is_inconsistent(broken, o) && !two_cards && !is_registered(o)) return Code::kInconsistentSource;
   if (is_registered(o)) return two_cards ? Code::kHandoffMissing : Code::kModelNotMoved;
   if (o.kind == Kind::kBatch || has_action(o, Action::kReceived)) return Code::kBatchNotMoved;
   if (two_cards || !is_cpu(o.device)) return Code::kHandoffMissing;

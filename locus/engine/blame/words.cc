@@ -115,7 +115,7 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
   switch (code) {
     case Code::kModelNotMoved:
       if (owner.moved_at.has_value()) {
-        return fmt::format("{}{} is on {}, although {} was moved: it was made or put there after that", name,
+        return fmt::format("{}{} is on {}, although {} moved its module: it was made or put there after that", name,
                            comma_origin, o.device, moved_clause(owner));
       }
       if (owner.device == expected) {
@@ -149,8 +149,11 @@ std::string why_of(const Case& broken, Code code, const Operand& o, const std::s
                          by_cuda ? ".cuda()" : ".to()", name);
     }
     case Code::kBatchNotMoved:
-      return fmt::format("{} came from the data{} and was not moved to {}", name,
-                         o.kind == Kind::kBatch ? " loader" : "", expected);
+      return fmt::format("{} came {} and was not moved to {}", name,
+                         has_action(o, Action::kReceived) ? "from the data loader"
+                         : o.kind == Kind::kBatch         ? "with a batch"
+                                                          : "from the data",
+                         expected);
     case Code::kInconsistentSource: {
       std::string counts;
       for (const auto& [device, count] : o.made_here) {

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
+from locus.fixing import own_devices
 from locus.fixing.name_scopes import bound_before, frame_of, function_of, is_comprehended, is_optional, start
 from locus.fixing.said_devices import devices_said
 from locus.program import bindings, source, text_index, values
@@ -57,6 +58,7 @@ def write(
         words = _from_given(file, scope, device, frames)
     if not words and scope is not file.tree:
         words = _from_local_module(file, node, scope, device, frame)
+    words = words or own_devices.write(file, node, scope, device, frame)
     return words or file.once(_literals).get(device, f'"{device}"')
 
 
