@@ -157,3 +157,13 @@ def test_a_child_that_has_not_spoken(module, tmp_path):
     (tmp_path / "1.ran").write_text('{"forks": 0, "ran": []}')
     first.take_in(str(tmp_path))
     assert first._is_complete, "two words, and one more fork of the child's own"
+
+
+def test_scripts_run_unseen(tmp_path):
+    """Python does not run what TorchScript does: of a file that has scripts nothing is claimed."""
+    path = tmp_path / "scripted.py"
+    path.write_text("import torch\n\n\n@torch.jit.script\ndef smooth(x):\n    return torch.ones(3) * x\n")
+    assert coverage.functions_with_tensors(str(path)) == {}
+    path.write_text(path.read_text().replace("@torch.jit.script\n", ""))
+    os.utime(path, (1, 1))
+    assert [name for _, name in coverage.functions_with_tensors(str(path))] == ["smooth"]

@@ -209,8 +209,8 @@ def _codes_of_the_program() -> list[types.CodeType]:
 def functions_with_tensors(file: str) -> dict[tuple[int, str], _Def]:
     """The functions of a file in whose own lines tensors are handled, by the first line and name of their code."""
     loaded = source.load(file)
-    if loaded is None:
-        return {}
+    if loaded is None or "jit.script" in loaded.text:
+        return {}  # Python never runs what TorchScript does: nothing is claimed
     bound = {
         (alias.asname or alias.name).partition(".")[0]
         for node in ast.walk(loaded.tree)
