@@ -156,6 +156,7 @@ void host_waits(int device, int64_t stream) {
 }
 
 void host_waits_for_device(int device) {
+  lane_of(device, 0);  // nothing may have asked for it yet, and what was made until now is its work
   std::vector<Lane> all;
   {
     const std::lock_guard lock(lanes().mutex);
@@ -233,6 +234,7 @@ bool order_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
     }
     stream_order().wait_for(there, here);
     follow_default(source, current_stream(source));
+    follow_default(device, current_stream(device));
     return false;
   }
   const bool direct = is_direct(to, from);
