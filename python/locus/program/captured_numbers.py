@@ -111,7 +111,9 @@ def _is_captured_again(graph: object, number: _Number, leaf: _Leaf, now: float) 
 
 
 def _frames() -> list[types.FrameType]:
-    return list(places.walk(sys._getframe(1)))
+    """Those that led here, without the one that asks: it would hold itself, and with it every tensor of the program's
+    functions that are running, after they have ended."""
+    return list(places.walk(sys._getframe(2)))
 
 
 def _number(value: object) -> float | None:

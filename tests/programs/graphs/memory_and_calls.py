@@ -126,6 +126,22 @@ def result_read_on_another_stream():
     return total.item()
 
 
+def captured_with_an_input_of_its_own():
+    static, graph = torch.ones(8, device=device), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = static * 2
+    return graph, result
+    # FIX 12: return graph, result, static
+
+
+def input_gone_with_its_function():
+    graph, result = captured_with_an_input_of_its_own()
+    # FIX 12: graph, result, _static = captured_with_an_input_of_its_own()
+    other = torch.full((8,), 7.0, device=device)
+    graph.replay()  # BUG 12: graph-input-gone
+    return result.shape[0], other.shape[0]
+
+
 pinned = torch.ones(8, pin_memory=True)
 print("input bound anew", input_bound_anew())
 print("resized", resized())
@@ -138,3 +154,4 @@ print("copies from pageable memory", copies_from_pageable_memory())
 print("side stream not joined", side_stream_not_joined())
 print("input overwritten during a replay", input_overwritten_during_a_replay())
 print("result read on another stream", result_read_on_another_stream())
+print("input gone with its function", input_gone_with_its_function())
