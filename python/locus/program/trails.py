@@ -279,7 +279,8 @@ class Trail:
             self._resolve(value, outer, depth, part)
         if values.is_module(owner):
             return
-        moves_itself = any(bindings.method_of(type(owner), name) is not None for name in ("to", "cuda"))
+        movers = [name for name in ("to", "cuda") if bindings.method_of(type(owner), name) is not None]
+        moves_itself = bool(movers) and getattr(context.scope, "name", "") not in movers
         if len(self.links) == before or moves_itself:
             # A dataclass or named tuple, or an object that can be moved: whoever made it.
             stored = len(self.links)
