@@ -33,6 +33,15 @@ def test_every_command_is_there():
     assert {f"command {name}" for name in COMMANDS} | {"pytest"} == made("command-line.md")
 
 
+def test_every_command_stands_under_its_own_heading():
+    text = (PAGES / "command-line.md").read_text()
+    sections = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    found = [
+        (title, name) for title, part in sections for name in re.findall(r"<!-- made: (?:command )?(.+?) -->", part)
+    ]
+    assert found and all(title == name for title, name in found), found
+
+
 def test_every_name_has_words():
     """An entry is a signature, an empty line, and words."""
     text = (PAGES / "python.md").read_text()

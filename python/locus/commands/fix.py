@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="write the verified edits to the files, keep a backup")
     for action in parser._actions:
         if action.dest == "format":
-            action.help = "text: findings and a diff; else the report in that form (default: text)"
+            action.help = "text: a diff, and what became of each finding; else the report in that form (default: text)"
         elif action.dest == "output":
             action.help = "write the diff (or the report) there instead of standard error"
         elif action.dest == "devices":
