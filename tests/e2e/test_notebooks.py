@@ -95,12 +95,13 @@ def test_run_runs_it(locus, tmp_path):
     [
         ("{}", "is not a notebook of version 4"),
         ("[1]", "is not a notebook of version 4"),
-        ("nothing", "is not a notebook of version 4"),
+        ("nothing", "is not a notebook: it is not JSON"),
+        ("caf\xe9", "is not a notebook: it is not JSON"),
         ('{"cells": [], "metadata": {"kernelspec": {"language": "julia"}}}', "a notebook for julia"),
     ],
 )
 def test_what_is_no_notebook(locus, tmp_path, text, said):
-    (tmp_path / "x.ipynb").write_text(text)
+    (tmp_path / "x.ipynb").write_text(text, encoding="latin-1")
     result = locus("check", "x.ipynb")
     assert result.code == 2 and said in result.stderr and result.stderr.count("\n") == 1
 

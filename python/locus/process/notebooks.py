@@ -58,7 +58,9 @@ class Notebook:
             language = self._data.get("metadata", {}).get("kernelspec", {}).get("language", "python")
         except OSError as error:
             raise UsageError(f"can't open the notebook {path!r}: {error.strerror}. Check its name.") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except ValueError:  # also what is not UTF-8
+            raise UsageError(f"{path} is not a notebook: it is not JSON. Give a notebook, or a script.") from None
+        except (KeyError, TypeError, AttributeError):
             raise UsageError(
                 f"{path} is not a notebook of version 4: it has no cells. Save it with a newer Jupyter."
             ) from None
