@@ -106,6 +106,36 @@ def test_what_is_no_notebook(locus, tmp_path, text, said):
     assert result.code == 2 and said in result.stderr and result.stderr.count("\n") == 1
 
 
+ERRORS = [
+    ("def f(x):\n    return 1 / x\n", "y = 1\nf(0)", ['cell 2", line 2, in <module>', 'cell 1", line 2, in f']),
+    ("x = 1", "y = (\n", ['cell 2", line 1']),
+]
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize("first, second, places", ERRORS)
+def test_a_traceback_names_the_cells(locus, tmp_path, command, first, second, places):
+    notebook(tmp_path / "a.ipynb", [first, second], False)
+    result = locus(command, "a.ipynb")
+    assert result.code == 1 and "a.ipynb.py" not in result.stderr, result.describe()
+    assert all(f'  File "a.ipynb:{place}' in result.stderr for place in places), result.describe()
+
+
+def test_what_is_asked_of_ipython_is_left_out(locus, tmp_path):
+    cells = [
+        "get_ipython().run_line_magic('matplotlib', 'inline')\nfor _ in range(2):\n    get_ipython().system('ls')",
+        "import torch\nprint(get_ipython().getoutput('ls'), torch.ones(1, device='cuda').item())",
+    ]
+    notebook(tmp_path / "a.ipynb", cells, False)
+    result = locus("check", "--json", "report.json", "a.ipynb")
+    assert result.code == 0 and result.stdout == "[] 1.0\n", result.describe()
+    notes = json.loads((tmp_path / "report.json").read_text())["notes"]
+    assert notes == [
+        "left out of the notebook: cell 1: get_ipython().run_line_magic('matplotlib', "
+        "'inline'); cell 1: get_ipython().system('ls'); cell 2: get_ipython().getoutput('ls')"
+    ]
+
+
 def test_ranks_are_refused(locus, tmp_path):
     notebook(tmp_path / "a.ipynb", ["import torch"], False)
     assert "--nproc can't be had with it" in locus("check", "--nproc", "2", "a.ipynb").stderr

@@ -49,7 +49,7 @@ class Notebook:
     """A notebook whose cells are a script, in a folder that goes with close()."""
 
     def __init__(self, path: str):
-        self.path = os.path.abspath(path)
+        self.path, self._given = os.path.abspath(path), path
         self.left_out: list[str] = []
         try:
             with open(self.path, encoding="utf-8") as file:
@@ -75,6 +75,7 @@ class Notebook:
             opened.write(self.code)
         saved = os.stat(self.path)
         os.utime(self.script, (saved.st_atime, saved.st_mtime))  # as old as the notebook: what runs is what is there
+        self._frames = re.compile(rf'File "{re.escape(self.script)}", line (\d+)')
         self._places = re.compile(rf"(?:{re.escape(os.path.dirname(self.script) + os.sep)})?"
                                   rf"{re.escape(os.path.basename(self.script))}:(\d+)")  # fmt: skip
 
@@ -104,13 +105,20 @@ class Notebook:
         """The cell that a line of the script is in."""
         return next((cell for cell in reversed(self.cells) if cell.first <= line), None)
 
+    def leave_out(self, line: int, text: str) -> None:
+        """Notes what a line of the script asked of IPython, once."""
+        cell = self._cell_at(line)
+        words = text if cell is None else f"cell {cell.number}: {text}"
+        if words not in self.left_out:
+            self.left_out.append(words)
+
     # --- What a report says ---
 
     def translate(self, report: Report) -> Report:
         """The report with cells in the place of the script's lines."""
         words = json.loads(report.render("json"))
         if self.left_out:
-            note = f"left out of the notebook, for it is no Python: {'; '.join(self.left_out[:5])}"
+            note = f"left out of the notebook: {'; '.join(self.left_out[:5])}"
             more = len(self.left_out) - 5
             words["notes"].append(note + (f" and {more} more" if more > 0 else ""))
         return reports.load(json.dumps(self._in_cells(words)).encode())
@@ -144,6 +152,17 @@ class Notebook:
             return f"{notebook}{':' * bool(notebook)}cell {cell.number}:{int(match[1]) - cell.first + 1}"
 
         return self._places.sub(place, text)
+
+    def name_frames(self, traceback: str) -> str:
+        """A traceback with `File "train.ipynb:cell 3", line 1` for the script's lines."""
+
+        def frame(match: re.Match[str]) -> str:
+            cell = self._cell_at(int(match[1]))
+            if cell is None:
+                return match[0]
+            return f'File "{self._given}:cell {cell.number}", line {int(match[1]) - cell.first + 1}'
+
+        return self._frames.sub(frame, traceback)
 
     # --- Fixes ---
 

@@ -19,13 +19,14 @@ import runpy
 import signal
 import sys
 import threading
+import traceback
 import types
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from locus.errors import UsageError
-from locus.process import notebooks
+from locus.process import cell_shell, notebooks
 from locus.program import edited_texts, source
 from locus.program.end import End
 
@@ -49,7 +50,7 @@ def run(target: Target, explain: Callable[[BaseException], None] | None = None) 
     except SystemExit:
         raise
     except BaseException as error:
-        _show(error)
+        _show(error, target)
         if explain is not None:
             explain(error)
         return End.by_error(error).exit
@@ -69,7 +70,7 @@ def run_to_end(target: Target, ends_quietly: type[BaseException]) -> End:
     except ends_quietly:
         return End()
     except BaseException as error:
-        _show(error)
+        _show(error, target)
         return End.by_error(error)
     return End()
 
@@ -235,7 +236,8 @@ def _prepare_notebook(target: Target) -> Callable[[], object]:
     _set_first_path(os.path.dirname(os.path.realpath(target.name)))
     os.environ.setdefault("MPLBACKEND", "Agg")  # nobody looks at the plots
     main = _new_main()
-    main.__dict__["display"] = print
+    shell = cell_shell.Shell(book.leave_out)
+    main.__dict__.update({"display": print, "get_ipython": lambda: shell})
 
     def execute() -> None:
         text = edited_texts.text_of(book.script)
@@ -293,11 +295,17 @@ def _new_main() -> types.ModuleType:
     return main
 
 
-def _show(error: BaseException) -> None:
-    """Prints an uncaught exception as Python would, without the frames that brought the program to life."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        traceback = traceback.tb_next
-    error.__traceback__ = traceback
-    sys.audit("sys.excepthook", sys.excepthook, type(error), error, traceback)  # as the interpreter does
-    sys.excepthook(type(error), error, traceback)
+def _show(error: BaseException, target: Target | None = None) -> None:
+    """Prints an uncaught exception as Python would, without the frames that brought the program to life; that of a
+    notebook with its cells."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        frames = frames.tb_next
+    error.__traceback__ = frames
+    sys.audit("sys.excepthook", sys.excepthook, type(error), error, frames)  # as the interpreter does
+    if target is None or target.kind != "notebook" or sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(type(error), error, frames)
+        return
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it
+        text = "".join(traceback.format_exception(error))
+        print(notebooks.opened(target.name).name_frames(text), end="", file=sys.stderr, flush=True)
