@@ -142,7 +142,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     `finish` gets what was observed, once, and gives the exit code."""
     project = settings.find()
     shape = cluster.parse(arguments)
-    options = run.machine(arguments, project, devices=max(2, cluster.ranks_here(shape)))
+    options = run.machine(arguments, project, devices=max(2, cluster.ranks_here(shape)), least=1)
     if options.devices == 0 and not arguments.real:
         where = f"{project.file}: tool.locus.devices = 0" if arguments.devices is None else "--devices 0"
         raise UsageError(f"{where} leaves nothing to check: a machine without CUDA has one device only. Use 1 or more.")

@@ -9,6 +9,7 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import shlex
 import sys
 from typing import TYPE_CHECKING, NoReturn
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 
+_ALIKE = 0.7  # of two options, for one to be taken for a slip of the other: `jsn` is `json`, `nope` is not `nnodes`
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse, with errors in Locus's form."""
 
     def error(self, message: str) -> NoReturn:
+        if missing := re.fullmatch(r"argument (\S+): expected one argument", message):
+            option = missing[1].rpartition("/")[2]
+            # argparse takes what begins with a dash for another option, and says nothing of that.
+            dashed = f"; one that begins with a dash is written {option}=VALUE" if option.startswith("--") else ""
+            message = f"{option} needs a value{dashed}"
         _complain(LocusError(f"{message}. `{self.prog} --help` shows how."))
         raise SystemExit(2)
 
@@ -47,8 +56,9 @@ def _complain_of(unknown: list[str], command: str | None) -> int:
     if module is not None:
         module.configure(known)
     option = unknown[0].partition("=")[0]
-    near = difflib.get_close_matches(option, known._option_string_actions, 1)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    words = {each.lstrip("-"): each for each in known._option_string_actions}  # all are alike in their dashes
+    near = difflib.get_close_matches(option.lstrip("-"), words, 1, _ALIKE)
+    meant = f" Did you mean {words[near[0]]}?" if near else ""
     name = f"locus {command}" if command else "locus"
     _complain(LocusError(f"unrecognized arguments: {' '.join(unknown)}.{meant} `{name} --help` shows how."))
     return 2

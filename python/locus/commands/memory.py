@@ -62,7 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         if action.dest == "card":
             action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"
             action.metavar = "NAME,..."
-        elif action.dest in cluster.OPTIONS:
+        elif action.dest == "devices":
+            action.help = "how many CUDA devices, 1 to 64 (default: 1)"
+        elif action.dest in (*cluster.OPTIONS, "memory", "strict_memory"):
             action.help = argparse.SUPPRESS  # refused, with the reason
     parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
     parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps (default: 3)")
@@ -80,6 +82,8 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     if arguments.memory is not None:
         raise UsageError("--memory can't be had here: the cards that --card names have theirs. Leave it out.")
+    if arguments.strict_memory:
+        raise UsageError("--strict-memory can't be had here: the cards are looked at after the run. Leave it out.")
     cards = _cards(arguments.card)
     flag, values = _values(arguments.batch)
     run.target(arguments)  # complains before anything runs

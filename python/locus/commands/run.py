@@ -113,16 +113,17 @@ def is_quiet(arguments: argparse.Namespace) -> bool:
 
 
 def machine(
-    arguments: argparse.Namespace, project: settings.Settings, devices: int = 1
+    arguments: argparse.Namespace, project: settings.Settings, devices: int = 1, least: int = 0
 ) -> simulation.SimulationOptions:
-    """The machine that the options describe, else the project's settings, else one with that many devices."""
+    """The machine that the options describe, else the project's settings, else one with that many devices. `least` is
+    how many the command needs, and is said where the number is none."""
     text = arguments.devices
     if text is not None and text.strip().isdecimal() and int(text) > simulation.MAX_DEVICES:
         raise UsageError(f"--devices {text} is more than Locus simulates. Use at most {simulation.MAX_DEVICES}.")
     if text is not None and not text.strip().isdecimal():
         raise UsageError(
             f"--devices {arguments.devices} is not a number of devices. "
-            f"Use a whole number from 0 to {simulation.MAX_DEVICES}."
+            f"Use a whole number from {least} to {simulation.MAX_DEVICES}."
         )
     if arguments.memory is not None and simulation.parse_bytes(arguments.memory) is None:
         raise UsageError(
