@@ -36,16 +36,16 @@ class Causes:
         self._causes: dict[tuple[str, str, str], Cause] = {}
         self._failed: set[str] = set()
         self._explained: set[str] = set()
+        self._expected: set[str] = set()
 
     @property
     def explained(self) -> set[str]:
         """Tests with findings."""
         return self._explained
 
-    @property
-    def failed(self) -> set[str]:
-        """Tests that have failed, with a finding or without."""
-        return self._failed | self._explained
+    def add_expected(self, test: str) -> None:
+        """A test that has failed as its mark xfail says: pytest does not count it among the failures."""
+        self._expected.add(test)
 
     def add_finding(self, test: str, finding: Finding) -> None:
         """A finding of a test."""
@@ -81,8 +81,12 @@ class Causes:
         return sorted((cause for cause in left if cause.tests), key=lambda cause: (-len(cause.tests), cause.place))
 
     def title(self) -> str:
-        """ "127 failures, 8 causes"."""
-        return f"{_counted(len(self.failed), 'failure')}, {_counted(len(self.rows()), 'cause')}"
+        """ "127 failures, 8 causes"; tests that were expected to fail are counted apart, as pytest does."""
+        expected = (self._explained & self._expected) - self._failed
+        failed = (self._failed | self._explained) - expected
+        words = [_counted(len(failed), "failure")] if failed or not expected else []
+        words += [_counted(len(expected), "expected failure")] if expected else []
+        return f"{', '.join(words)}, {_counted(len(self.rows()), 'cause')}"
 
     def lines(self) -> list[tuple[str, dict[str, bool]]]:
         """Lines to write, each with its marks."""

@@ -236,6 +236,8 @@ class Checks:
         if report.failed:
             self.not_passed.add(report.nodeid)
             self.causes.add_report(report)
+        elif report.skipped and hasattr(report, "wasxfail"):
+            self.causes.add_expected(report.nodeid)
         for finding in getattr(report, "locus_findings", []):
             self.causes.add_finding(report.nodeid, finding)
 
