@@ -52,7 +52,7 @@ def pytest_options() -> str:
     from locus.pytest import plugin
 
     rows = ["| option | meaning |", "| --- | --- |"]
-    rows.append("| `--locus` | run the tests on simulated CUDA devices and check them |")
+    rows += [f"| `{name}` | {_cell(words)} |" for name, words in plugin._FLAGS.items()]
     for name, (metavar, words) in plugin._OPTIONS.items():
         rows.append(f"| {_cell(f'`{name} {metavar}`')} | {_cell(words)} |")
     return "\n".join(rows)

@@ -13,6 +13,10 @@ import pytest
 if TYPE_CHECKING:
     import argparse
 
+_FLAGS = {
+    "--locus": "run the tests on simulated CUDA devices and check them",
+    "--locus-dry": "shapes and places only: no values for large tensors",
+}
 _OPTIONS = {
     "--locus-devices": ("N", "how many CUDA devices, 1 to 64 (default: 2)"),
     "--locus-memory": ("SIZE", "memory of each device, such as 24GB (default: 80GiB)"),
@@ -24,12 +28,8 @@ _OPTIONS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declares the options."""
     group = parser.getgroup("locus", "device placement, checked on simulated CUDA devices")
-    group.addoption(
-        "--locus", action="store_true", default=False, help="run the tests on simulated CUDA devices and check them"
-    )
-    group.addoption(
-        "--locus-dry", action="store_true", default=False, help="shapes and places only: no values for large tensors"
-    )
+    for name, words in _FLAGS.items():
+        group.addoption(name, action="store_true", default=False, help=words)
     for name, (metavar, words) in _OPTIONS.items():
         group.addoption(name, metavar=metavar, default=None, help=words)
 
