@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--steps N] "
         f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[-q | -v] [--statistics] [--explain] [--ledger] "
+        "[--trace FILE] [-q | -v] [--statistics] [--explain] [--ledger] "
         "[--baseline REPORT] [--verify [--max-runs N]] [--real] "
         "[--nproc N [--nnodes M [--node-rank K]] [--ranks auto|0,1,…]] [--report-dir DIR] [--report-wait S] "
         "[--allow-empty] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
