@@ -61,8 +61,8 @@ std::string index() {
   std::string out =
       "<!-- Made by tools/make_findings_docs.cc from locus/engine/codes.def; change that. -->\n\n"
       "# What Locus finds\n\n"
-      "An error is what PyTorch would stop at on a real card. A warning is what runs, and may still give wrong "
-      "values.\n\n"
+      "An error is what PyTorch would stop at on a real card, or what has no defined result there. A warning is what "
+      "runs, and may still give wrong values.\n\n"
       "| code | reason | | what |\n| --- | --- | --- | --- |\n";
   for (const CodeInfo& code : all_codes()) {
     const std::string name(code.code);

@@ -10,7 +10,8 @@
 
 namespace locus::engine {
 
-/// An error is what PyTorch would stop at on a real card; a warning runs, and may still give wrong values.
+/// An error is what PyTorch would stop at on a real card, or what has no defined result there; a warning runs, and may
+/// still give wrong values.
 enum class Severity : std::uint8_t { kError, kWarning };
 
 /// Every code by name, in the order of codes.def.

@@ -80,6 +80,17 @@ TEST(Blame, ATensorOnTheHostOnPurposeIsNotMovedAgainstItsWill) {
   EXPECT_EQ(found[0].reason, "handoff-missing");
 }
 
+TEST(Blame, ALoadedTensorIsWrongEvenWhereItIsWritten) {
+  Json running = operand("stats", "cpu"), x = operand("x", "cuda:0");
+  running["history"] = Json::array({step("loaded", "cpu", true, 2)});
+  running["written"] = true;
+  x["odd"] = false;
+  const auto found = judged(addition({running, x}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].culprit.name, "stats") << "map_location=\"cpu\" says no more than .to(device)";
+  EXPECT_EQ(found[0].reason, "checkpoint");
+}
+
 TEST(Blame, BetweenTwoCardsTheModuleSaysWhatIsRight) {
   Json broken = addition({operand("h", "cuda:0"), operand("w", "cuda:1", "parameter")});
   broken["home"] = "cuda:1";

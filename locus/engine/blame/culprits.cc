@@ -13,7 +13,12 @@ namespace {
 /// How strongly an operand's device is meant, to find the side that is right. A CPU tensor that nobody put there comes
 /// last, a parameter too: everything starts on the CPU, and nothing gets to a CUDA device by default.
 int weight(const Operand& o) {
-  if (is_on_purpose(o)) return is_registered(o) ? 6 : o.written ? 5 : 4;
+  if (is_on_purpose(o)) {
+    // map_location="cpu" stands in many programs that move what they have loaded: it says no more than the rest.
+    const Step* placed = placing_step(o);
+    const bool loaded = placed != nullptr && placed->action == Action::kLoaded && is_cpu(o.device);
+    return is_registered(o) ? 6 : o.written && !loaded ? 5 : 4;
+  }
   if (is_cpu(o.device)) return 0;
   return is_registered(o) ? 3 : o.written ? 2 : 1;
 }
