@@ -30,6 +30,7 @@ from locus._bridge_ranks import journal_text as journal_text
 from locus._bridge_ranks import journal_traffic as journal_traffic
 from locus._bridge_ranks import judge_ranks as judge_ranks
 from locus._bridge_ranks import keep_journal as keep_journal
+from locus._bridge_ranks import keep_step as keep_step
 from locus._bridge_ranks import note_other_ranks as note_other_ranks
 from locus._bridge_ranks import rank_waits_for as rank_waits_for
 from locus._bridge_ranks import sample as sample
@@ -307,6 +308,7 @@ class Bridge(ModuleType):
     bring_flight = staticmethod(bring_flight)
     judge_ranks = staticmethod(judge_ranks)
     keep_journal = staticmethod(keep_journal)
+    keep_step = staticmethod(keep_step)
     late_threads = staticmethod(late_threads)
     listen_to_collectives = staticmethod(listen_to_collectives)
     made_at = staticmethod(made_at)

@@ -198,13 +198,59 @@ def test_a_rank_that_does_not_come(tmp_path):
 def test_what_one_rank_alone_does_is_seen_beside_another(tmp_path):
     """Without a mesh: the first rank would never show that nobody comes to its barrier."""
     text = PARTED.replace("rank == 511", "rank == 0").replace("dist.broadcast(x, 0)", "dist.barrier()")
-    report, done = check(tmp_path, text.replace("else:\n    dist.all_reduce(x)", ""), "--nproc", "512", "--ranks", "auto")
+    report, done = check(
+        tmp_path, text.replace("else:\n    dist.all_reduce(x)", ""), "--nproc", "512", "--ranks", "auto"
+    )
     assert [each["rank"] for each in report["cluster"]["ranks"]] == [0, 511]
     (finding,) = report["findings"]
-    assert done.returncode == 1 and finding["code"] in ("LOC024", "LOC025") and 9 in {
-        finding["cause"]["line"],
-        finding["uses"][0]["line"],
-    }, finding
+    assert (
+        done.returncode == 1
+        and finding["code"] in ("LOC024", "LOC025")
+        and 9
+        in {
+            finding["cause"]["line"],
+            finding["uses"][0]["line"],
+        }
+    ), finding
+
+
+STEPPED = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+torch.cuda.set_device(rank % 8)
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(6):
+    model(torch.randn(4, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    if rank == 0:
+        loss = torch.ones(1, device="cuda")
+        dist.all_reduce(loss)
+dist.destroy_process_group()
+"""
+
+
+def test_ranks_are_compared_up_to_the_step_at_which_they_were_ended(tmp_path):
+    report, done = check(tmp_path, STEPPED, "--nproc", "16", "--ranks", "auto")
+    assert done.returncode == 1, done.stderr
+    (finding,) = report["findings"]
+    assert finding["code"] == "LOC025" and finding["ranks"] == [0]
+    assert "rank 15 made 2 optimizer steps without it" in finding["why"], finding
+    assert "the `if rank == 0` at train.py:11" in finding["why"], finding
+    assert any("a dry check ends after 2 optimizer steps" in each for each in report["notes"]), report["notes"]
+    report, done = check(tmp_path, STEPPED.replace("if rank == 0", "if True"), "--nproc", "16", "--ranks", "auto")
+    assert done.returncode == 0 and not report["findings"], done.stderr
+    assert "a dry check ends after 2 optimizer steps" in done.stderr
+
+
+def test_ranks_that_step_at_their_own_pace_are_not_compared_by_steps(tmp_path):
+    """Rank 0 has two optimizers, so that it was ended before it came to what the others did in as many steps."""
+    text = STEPPED.replace("if rank == 0", "if True").replace(
+        "    optimizer.step()\n", "    optimizer.step()\n    if rank == 0:\n        second.step()\n"
+    ).replace("for step", "second = torch.optim.SGD(model.parameters(), 0.1)\nfor step")  # fmt: skip
+    report, done = check(tmp_path, text, "--nproc", "16", "--ranks", "auto")
+    assert done.returncode == 0 and not report["findings"], done.stderr
 
 
 def test_roles_are_found(tmp_path):

@@ -31,6 +31,7 @@ Journal rank(int number, std::vector<int> members = {0, 7}) {
 
 TEST(Journal, KeepsEachKindOnceAndReadsWhatItHasWritten) {
   Journal journal = rank(3);
+  journal.steps = {"train.py:7"};
   for (int step = 0; step < 3; ++step) {
     journal.add(kind("all_reduce", 5), step);
     journal.add(kind("barrier", 6), step);
@@ -42,6 +43,7 @@ TEST(Journal, KeepsEachKindOnceAndReadsWhatItHasWritten) {
   EXPECT_EQ(read.calls, journal.calls);
   EXPECT_EQ(read.groups, journal.groups);
   EXPECT_EQ(read.rank, 3);
+  EXPECT_EQ(read.steps, journal.steps);
   EXPECT_THROW(parse_journal("{\"calls\": [7, 0]}"), FormatError);
 }
 
@@ -72,6 +74,54 @@ TEST(Journal, TellsOfARankThatDidNotCome) {
   EXPECT_THAT(found[0].message, HasSubstr("rank 7 did not come to collective 1"));
   second.cut = true;  // it was ended before it could come
   EXPECT_THAT(compare({first, second}, {}), IsEmpty());
+}
+
+/// A rank that was ended after two steps, and calls once between them.
+Journal cut_rank(int number, bool calls) {
+  Journal journal = rank(number);
+  journal.cut = true, journal.steps = {"train.py:4", "train.py:4"};
+  journal.add(kind("all_reduce", 3), 0);
+  if (calls) journal.add(kind("all_reduce", 6), 1);
+  return journal;
+}
+
+TEST(Journal, RanksThatWereEndedEarlyAreComparedUpToTheSameStep) {
+  const std::vector<Finding> found = compare({cut_rank(0, true), cut_rank(7, false)}, {});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].message, HasSubstr("rank 7 did not come to collective 2"));
+  EXPECT_THAT(found[0].why, HasSubstr("rank 7 made 2 optimizer steps without it"));
+  EXPECT_THAT(found[0].ranks, ElementsAre(0));
+  EXPECT_THAT(compare({cut_rank(0, true), cut_rank(7, true)}, {}), IsEmpty());
+}
+
+TEST(Journal, WhatARankDoesOnItsWayOutIsNotCompared) {
+  Journal first = cut_rank(0, false), second = cut_rank(7, false);
+  first.add(kind("barrier", 9), 2);
+  EXPECT_THAT(compare({first, second}, {}), IsEmpty());
+  second.add(kind("all_gather", 8), 2);
+  EXPECT_THAT(compare({first, second}, {}), IsEmpty());
+}
+
+TEST(Journal, RanksThatStepAtTheirOwnPaceMayStillCome) {
+  const Journal ahead = cut_rank(0, true);
+  Journal other = cut_rank(7, false);
+  other.steps = {"train.py:4", "train.py:5"};  // two optimizers
+  EXPECT_THAT(compare({ahead, other}, {}), IsEmpty());
+  Journal late = rank(7);
+  late.cut = true, late.steps = ahead.steps;
+  late.add(kind("all_reduce", 3), 1);  // what both have made, it made a step later
+  EXPECT_THAT(compare({ahead, late}, {}), IsEmpty());
+  Journal beside = cut_rank(0, false);
+  Journal::Kind aside = kind("barrier", 20);
+  aside.aside = true;
+  beside.add(aside, 1);  // by a thread that saves a checkpoint
+  EXPECT_THAT(compare({beside, cut_rank(7, false)}, {}), IsEmpty());
+}
+
+TEST(Journal, ARankThatEndedByItselfWillNotComeThoughOthersWereEndedEarly) {
+  const std::vector<Finding> found = compare({cut_rank(0, true), rank(7)}, {});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].why, HasSubstr("rank 7 had ended"));
 }
 
 TEST(Journal, GroupsOfOtherRanksAreNotCompared) {

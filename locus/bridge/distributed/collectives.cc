@@ -2,10 +2,12 @@
 #include <pybind11/chrono.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
 #include <mutex>
+#include <thread>
 #include <tuple>
 
 #include "locus/bridge/distributed/carrier.h"
@@ -63,6 +65,7 @@ struct KeptJournal {
   std::mutex mutex;
   engine::ranks::Journal journal;
   std::map<std::string, int> groups;
+  std::thread::id program;  ///< the thread that made the first group
 };
 
 KeptJournal& kept_journal() {
@@ -95,8 +98,30 @@ void keep_in_journal(Carrier& group, const Collective& collective, uint64_t sequ
   const auto [entry, is_new] = kept.groups.try_emplace(kind.call.group, static_cast<int>(kept.journal.groups.size()));
   if (is_new) kept.journal.groups.push_back({kind.call.group, "", {}});
   kind.group = entry->second;
+  // A backward pass is waited for; a thread that saves a checkpoint meanwhile goes at its own pace.
+  kind.aside = kept.program != std::this_thread::get_id() && torch::autograd::get_current_graph_task_id() < 0;
   kind.call.group.clear(), kind.call.number = 0;
   kept.journal.add(std::move(kind), steps_made());
+}
+
+/// An optimizer step was made, by the line that runs now.
+void keep_step() {
+  const Place place = place_of(site_of_call());
+  KeptJournal& kept = kept_journal();
+  const std::lock_guard lock(kept.mutex);
+  if (kept.journal.steps.size() < engine::ranks::Journal::kMaxCalls) {
+    kept.journal.steps.push_back((place.file != nullptr ? place.file : "") + (":" + std::to_string(place.line)));
+  }
+}
+
+/// From here on, all calls are kept.
+void keep_journal() {
+  {
+    KeptJournal& kept = kept_journal();
+    const std::lock_guard lock(kept.mutex);
+    if (kept.program == std::thread::id()) kept.program = std::this_thread::get_id();
+  }
+  set_listeners(&keep_in_journal, {});
 }
 
 /// Label and members of a group, by its name.
@@ -136,7 +161,8 @@ void define_alone(py::module_& m) {
   });
   m.def("say_rank_ended", &engine::ranks::Mailbox::say_ended);
   m.def("rank_waits_for", &engine::ranks::Mailbox::waits_for);
-  m.def("keep_journal", [] { set_listeners(&keep_in_journal, {}); });
+  m.def("keep_journal", &keep_journal);
+  m.def("keep_step", &keep_step);
   m.def("journal_text", &journal_text);
 }
 

@@ -20,9 +20,9 @@ namespace {
 
 std::string identity(const Journal::Kind& kind) {
   const Call& call = kind.call;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {}:{} {}", kind.group, call.name, fmt::join(call.shape, ","),
-                     call.dtype, call.elements, call.root, call.reduction, kind.tag, kind.bytes, call.place.file,
-                     call.place.line, call.place.function);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {}:{} {}", kind.group, call.name, fmt::join(call.shape, ","),
+                     call.dtype, call.elements, call.root, call.reduction, kind.tag, kind.bytes, kind.aside,
+                     call.place.file, call.place.line, call.place.function);
 }
 
 }  // namespace
@@ -44,7 +44,8 @@ void from_json(const Json& json, Journal::Group& group) {
 void from_json(const Json& json, Journal::Kind& kind) {
   Fields(json, "a call")("group", kind.group)("name", kind.call.name)("shape", kind.call.shape)(
       "dtype", kind.call.dtype)("elements", kind.call.elements)("root", kind.call.root)(
-      "reduction", kind.call.reduction)("tag", kind.tag)("bytes", kind.bytes)("place", kind.call.place);
+      "reduction", kind.call.reduction)("tag", kind.tag)("bytes", kind.bytes)("aside", kind.aside)("place",
+                                                                                                   kind.call.place);
 }
 
 std::string to_text(const Journal& journal) {
@@ -64,12 +65,13 @@ std::string to_text(const Journal& journal) {
                      {"reduction", each.call.reduction},
                      {"tag", each.tag},
                      {"bytes", each.bytes},
+                     {"aside", each.aside},
                      {"place", std::move(place)}});
   }
   for (const Journal::Made& each : journal.calls) calls.push_back(each.kind), calls.push_back(each.step);
-  const Json all{{"rank", journal.rank},     {"world", journal.world},      {"cut", journal.cut},
-                 {"full", journal.full},     {"groups", std::move(groups)}, {"kinds", std::move(kinds)},
-                 {"calls", std::move(calls)}};
+  const Json all{{"rank", journal.rank},      {"world", journal.world},      {"cut", journal.cut},
+                 {"full", journal.full},      {"groups", std::move(groups)}, {"kinds", std::move(kinds)},
+                 {"calls", std::move(calls)}, {"steps", journal.steps}};
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -77,7 +79,7 @@ Journal parse_journal(std::string_view text) {
   Journal journal;
   std::vector<std::int64_t> calls;
   Fields(parse_json(text), "a rank's calls")("rank", journal.rank)("world", journal.world)("cut", journal.cut)(
-      "full", journal.full)("groups", journal.groups)("kinds", journal.kinds)("calls", calls);
+      "full", journal.full)("groups", journal.groups)("kinds", journal.kinds)("calls", calls)("steps", journal.steps);
   for (const Journal::Kind& kind : journal.kinds) {
     if (kind.group < 0 || static_cast<std::size_t>(kind.group) >= journal.groups.size())
       throw FormatError("kinds", "a call of a group that is not there");
@@ -96,6 +98,7 @@ namespace {
 struct Line {
   const Journal* journal = nullptr;
   std::vector<const Journal::Kind*> calls;
+  std::vector<std::int64_t> steps;  ///< of each call: the optimizer steps before it
 };
 
 /// By name of a group or channel, then by rank.
@@ -113,6 +116,8 @@ Lines lines_of(const std::vector<Journal>& journals) {
   Lines lines;
   for (const Journal& journal : journals) {
     for (const Journal::Made& made : journal.calls) {
+      // What a program does on its way out, where Locus has ended it, it would have done elsewhere by itself.
+      if (journal.cut && made.step >= static_cast<std::int64_t>(journal.steps.size()) && !journal.steps.empty()) break;
       const Journal::Kind& kind = journal.kinds[static_cast<std::size_t>(made.kind)];
       const Journal::Group& group = journal.groups[static_cast<std::size_t>(kind.group)];
       std::string name = group.name;
@@ -123,7 +128,7 @@ Lines lines_of(const std::vector<Journal>& journals) {
       }
       Line& line = lines[name][journal.rank];
       line.journal = &journal;
-      line.calls.push_back(&kind);
+      line.calls.push_back(&kind), line.steps.push_back(made.step);
     }
   }
   return lines;
@@ -162,27 +167,49 @@ std::optional<Finding> first_mismatch(const std::string& name, const std::map<in
   return finding;
 }
 
+/// Whether a rank that was ended early is past a call that another one has made, in the same steps. Ranks may step at
+/// different paces, each with optimizers of its own: only those that step at the same lines, and have made what both
+/// have made in the same steps, are known to go side by side. Messages may be taken in a later step than they are sent.
+bool has_passed(const Line& line, const Line& other) {
+  const Journal &mine = *line.journal, &theirs = *other.journal;
+  const std::size_t shared = line.calls.size();
+  const auto is_loose = [](const Journal::Kind* kind) { return kind->aside || is_message(kind->call); };
+  return theirs.cut && !mine.steps.empty() && mine.steps == theirs.steps &&
+         std::equal(line.steps.begin(), line.steps.end(), other.steps.begin()) &&
+         std::none_of(other.calls.begin(), other.calls.begin() + static_cast<std::ptrdiff_t>(shared) + 1, is_loose);
+}
+
+/// The ranks that have made a call of a group to which this one will not come.
+std::vector<int> waiting_for(const Line& line, const std::map<int, Line>& ranks) {
+  std::vector<int> waiting;
+  if (line.journal->full) return waiting;  // it may have come to more than is kept
+  for (const auto& [rank, other] : ranks) {
+    if (other.calls.size() > line.calls.size() && (!line.journal->cut || has_passed(line, other)))
+      waiting.push_back(rank);
+  }
+  return waiting;
+}
+
 /// Who has not come to a call that others of the group have made.
 void find_missing(const std::string& name, const std::map<int, Line>& ranks, const std::map<int, Fate>& fates,
                   const Around& around, std::vector<Finding>& findings) {
   std::size_t lowest = std::numeric_limits<std::size_t>::max();
   for (const auto& [rank, line] : ranks) {
-    if (line.journal->cut || line.journal->full) return;  // it may have come to them
-    lowest = std::min(lowest, line.calls.size());
+    if (line.calls.size() < lowest && !waiting_for(line, ranks).empty()) lowest = line.calls.size();
   }
-  std::vector<int> ahead;
   for (const auto& [rank, line] : ranks) {
-    if (line.calls.size() > lowest) ahead.push_back(rank);
-  }
-  if (ahead.empty()) return;
-  const Call call = whole(name, ranks.at(ahead.front()), lowest);
-  for (const auto& [rank, line] : ranks) {
-    if (line.calls.size() > lowest) continue;
+    if (line.calls.size() != lowest) continue;
+    const std::vector<int> ahead = waiting_for(line, ranks);
+    if (ahead.empty()) continue;
+    const Call call = whole(name, ranks.at(ahead.front()), lowest);
     std::optional<Call> last;
     if (!line.calls.empty()) last = whole(name, line, line.calls.size() - 1);
     if (last && !may_share_group(call, *last)) continue;
+    const std::size_t steps = line.journal->steps.size();
     const auto known = fates.find(rank);
-    const std::string why = had_ended(known == fates.end() ? Fate{} : known->second, /*ended=*/true);
+    const std::string why = line.journal->cut
+                                ? fmt::format("made {} optimizer step{} without it", steps, steps == 1 ? "" : "s")
+                                : had_ended(known == fates.end() ? Fate{} : known->second, /*ended=*/true);
     findings.push_back(missing(call, ahead, rank, why, last, around));
     if (known != fates.end() && known->second.raised) add_raised(findings.back(), rank, *known->second.raised);
   }

@@ -27,6 +27,7 @@ struct Journal {
     Call call;
     int tag = 0;
     std::int64_t bytes = 0;  ///< of the larger side: what was gathered, what was scattered
+    bool aside = false;      ///< by a thread beside the program's own: at which step it is called is chance
     bool operator==(const Kind&) const = default;
   };
   struct Made {
@@ -41,6 +42,7 @@ struct Journal {
   std::vector<Group> groups;
   std::vector<Kind> kinds;
   std::vector<Made> calls;
+  std::vector<std::string> steps;  ///< the lines that made the optimizer steps, in order: "train.py:12"
   bool operator==(const Journal&) const = default;
 
   static constexpr std::size_t kMaxCalls = std::size_t{1} << 20;
@@ -61,7 +63,8 @@ Journal parse_journal(std::string_view text);
 Cluster traffic_of(const std::vector<Journal>& journals);
 
 /// Ranks that ran by themselves, as if they had run together: calls that do not fit, else those that a rank did not
-/// come to. Only what two of these ranks share is compared.
+/// come to. Only what two of these ranks share is compared, and of ranks that were ended early what they did in the
+/// same optimizer steps.
 std::vector<Finding> compare(const std::vector<Journal>& journals, const std::map<int, Fate>& fates,
                              const Around& around = {});
 

@@ -151,8 +151,10 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     target = run.target(arguments)
     limit = _steps(arguments.steps)
     reports.style_of(arguments)  # what can't be meant is said before the program runs
+    note_of_limit = ""
     if limit is None and options.dry is not None:
         limit = DRY_STEPS
+        note_of_limit = f"a dry check ends after {DRY_STEPS} optimizer steps; --steps N takes another number"
     max_runs = reruns.parse_max_runs(arguments.max_runs, arguments.verify)
     outputs = reports.outputs(arguments)
     earlier = reports.read_baseline(arguments.baseline) if arguments.baseline is not None else None
@@ -169,13 +171,12 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
     together = gathering.Gathering(_hosts(arguments, shape))
     together.announce()
     if shape is not None:
-        ranks = checked_ranks.Ranks(shape, target, arguments, options, project, limit, together)
+        ranks = checked_ranks.Ranks(shape, target, arguments, options, project, limit, note_of_limit, together)
         return ranks.observe(done)
     book = notebooks.opened(target.name) if target.kind == "notebook" else None
     verifier = None
     session = Session(target.name, target.arguments, limit, project)
-    if options.dry is not None and arguments.steps is None:
-        session.note_of_limit = f"a dry check ends after {DRY_STEPS} optimizer steps; --steps N takes another number"
+    session.note_of_limit = note_of_limit
     session.allow_empty = arguments.allow_empty
     session.folder = scratch.make()
 

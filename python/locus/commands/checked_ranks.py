@@ -43,6 +43,8 @@ class Ranks(NamedTuple):
     options: simulation.SimulationOptions
     project: settings.Settings
     limit: int | None
+    note_of_limit: str
+    """What is said where ranks were ended after so many steps that nobody asked for."""
     together: gathering.Gathering
 
     def observe(self, finish: Callable[[Report, Outcome | None], int]) -> int:
@@ -86,6 +88,8 @@ class Ranks(NamedTuple):
             self.together.apply(report)
             for words in checking.drifts(session, folder):
                 report.add_note(words)
+            if self.note_of_limit and self._reached_limit(report):
+                report.add_note(self.note_of_limit)
             if arguments.trace is not None:
                 tracing.write(arguments.trace, folder, json.loads(report.render("json")), own=False)
             outcome = None
@@ -93,6 +97,10 @@ class Ranks(NamedTuple):
                 with patience.interruptible():
                     outcome = self._try(report)
             return finish(report, outcome)
+
+    def _reached_limit(self, report: Report) -> bool:
+        """Whether some rank was ended after so many steps. The ranks count them; this process makes none."""
+        return self.limit is not None and int(json.loads(report.render("json"))["program"]["steps"]) >= self.limit
 
     def _try(self, report: Report) -> Outcome | None:
         target, arguments = self.target, self.arguments

@@ -139,6 +139,8 @@ def install(session: Session) -> None:
         record.install()
         _spread = spread.Spread(int(os.environ["RANK"]))
         register_optimizer_step_post_hook(_spread.at_step)
+        # Before the hook that ends a run after so many steps, which is registered when all is installed.
+        register_optimizer_step_post_hook(lambda *_: session.bridge.keep_step())
     original = c10d._update_default_pg  # every way of making the first group ends there
 
     @functools.wraps(original)
