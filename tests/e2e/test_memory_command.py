@@ -39,6 +39,45 @@ def test_it_finds_the_largest_value_that_fits(program, tmp_path):
     assert "--bs 32 fits (8: 8.0 GiB, 32: 32.0 GiB, 64: 64.0 GiB)" in row
 
 
+CACHED = """
+import torch
+first = torch.empty(3 << 30, dtype=torch.uint8, device="cuda")
+del first
+second = torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
+del second
+kept = torch.empty(22 << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+def test_what_the_allocator_gives_back_is_not_needed(program, tmp_path):
+    result = memory(program, tmp_path, "--dry", "--card", "rtx4090,t4", "train.py", text=CACHED)
+    assert result.code == 1, result.stderr
+    rows = {line.split()[0]: line for line in result.stdout.splitlines() if "fit" in line}
+    assert "fits, 1.6 GiB left when the allocator has given back what nobody uses" in rows["rtx4090"]
+    assert "does not fit, 7.4 GiB short" in rows["t4"]
+
+
+def test_what_is_in_use_in_part_is_not_given_back(program, tmp_path):
+    pieces = (
+        "import torch\n"
+        "kept = []\n"
+        "for _ in range(11):\n"
+        "    whole = torch.empty(2 << 30, dtype=torch.uint8, device='cuda')\n"
+        "    del whole\n"
+        "    kept.append(torch.empty(1040 << 20, dtype=torch.uint8, device='cuda'))\n"
+        "last = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')\n"
+    )
+    result = memory(program, tmp_path, "--dry", "--card", "rtx4090", "train.py", text=pieces)
+    assert result.code == 1 and "would be left at the peak, in pieces that are too small" in result.stdout, (
+        result.stdout
+    )
+
+
+def test_a_flag_that_the_program_does_not_know(program, tmp_path):
+    result = memory(program, tmp_path, "--dry", "--batch", "batch=1,2", "train.py")
+    assert result.code == 2 and "nothing was measured: the program ended with exit status 2" in result.stderr
+
+
 def test_a_program_that_fails_is_said_to(program, tmp_path):
     result = memory(program, tmp_path, "train.py", text=TRAINING + "raise RuntimeError('no')\n")
     assert result.code == 1

@@ -49,6 +49,9 @@ class Run(NamedTuple):
     device: str
     failed: str
     """How it ended, where it did not end well; "" otherwise."""
+    tight: dict[str, bool]
+    """Cards that have room for the peak, but not for all that the allocator held beside it: whether the program runs
+    through on them, where the allocator has to give back what nobody uses."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +96,12 @@ def execute(arguments: argparse.Namespace) -> int:
         for card in _one_of_each_kind(cards)
         for value in values
     ]
+    if all(each.failed and not each.device for each in runs):
+        raise LocusError(f"nothing was measured: the program ended with {runs[-1].failed}; see above")
+    for card in cards:
+        for each in _of(runs, card):
+            if not each.failed and each.peak <= CARDS[card].memory < each.reserved:
+                each.tight[card] = _runs_through(arguments, card, flag, each.value)
     show(_text(runs, cards, flag))
     if arguments.json is not None:
         _write(arguments.json, json.dumps(_data(runs, cards, flag), indent=2) + "\n")
@@ -138,28 +147,37 @@ def _of(runs: list[Run], card: str) -> list[Run]:
 
 
 def _fits(each: Run, card: str) -> bool:
-    return not each.failed and each.reserved <= CARDS[card].memory
+    return not each.failed and (each.reserved <= CARDS[card].memory or each.tight.get(card, False))
+
+
+def _runs_through(arguments: argparse.Namespace, card: str, flag: str, value: str) -> bool:
+    """Whether the program comes to its end on that very card. An allocator that runs short gives back what it keeps for
+    later, as far as that is in whole segments: neither what was in use nor what was held says whether that suffices."""
+    with tempfile.TemporaryDirectory(prefix="locus-memory-") as folder:
+        report = os.path.join(folder, "report.json")
+        words = [*_check(arguments, card, report), *(["--strict-memory"] if arguments.dry else [])]
+        words += _program(arguments) + ([flag, value] if flag else [])
+        subprocess.run(words, stdout=sys.stderr, check=False)
+        try:
+            with open(report, encoding="utf-8") as file:
+                return bool(json.load(file)["verdict"]["finished"])
+        except (OSError, ValueError):
+            return False
+
+
+def _check(arguments: argparse.Namespace, card: str, report: str) -> list[str]:
+    """A check of the program, but for the program itself."""
+    words = [sys.executable, "-m", "locus", "check", "--card", card, "--allow-empty"]
+    words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or "3"]
+    words += ["--format", "json", "-o", report]
+    return words + run.given(arguments, ("rng", "dry", "dry_keep", "dry_shapes"))
 
 
 def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: str | None) -> Run:
     """The program, checked, on a card whose memory does not end."""
     with tempfile.TemporaryDirectory(prefix="locus-memory-") as folder:
         report, noted = os.path.join(folder, "report.json"), os.path.join(folder, "reserved.json")
-        words = [
-            sys.executable,
-            "-m",
-            "locus",
-            "check",
-            "--card",
-            card,
-            "--memory",
-            "4TiB",
-            "--allow-empty",
-            "--ledger",
-        ]
-        words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or "3"]
-        words += ["--format", "json", "-o", report]
-        words += run.given(arguments, ("rng", "dry", "dry_keep", "dry_shapes"))
+        words = [*_check(arguments, card, report), "--memory", "4TiB", "--ledger"]
         if html is not None:
             words += ["--html", html]
         words += _program(arguments) + ([flag, value] if flag else [])
@@ -186,7 +204,8 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         )
         for row in held["by_line"]
     ]
-    ended = "" if found["verdict"]["finished"] else str(found["program"].get("ended_by") or "an error")
+    program = found["program"]
+    ended = "" if found["verdict"]["finished"] else str(program.get("ended_by") or f"exit status {program['exit']}")
     return Run(
         card,
         value,
@@ -197,6 +216,7 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         {row["module"]: row["bytes"] for row in held["activations_by_module"]},
         device,
         ended,
+        {},
     )
 
 
@@ -257,16 +277,26 @@ def _card_row(runs: list[Run], card: str, flag: str) -> str:
     mine, memory = _of(runs, card), CARDS[card].memory
     head = f"  {card:<9} {size(memory):>10}  {'measured' if CARDS[card].measured else 'derived':<8}"
     if not flag:
-        needed = mine[0].reserved
-        verdict = (
-            f"fits, {size(memory - needed)} left"
-            if needed <= memory
-            else f"does not fit, {size(needed - memory)} short"
-        )
-        return f"{head}  {verdict}"
+        return f"{head}  {_verdict(mine[0], card)}"
     fitting = [each for each in mine if _fits(each, card)]
     best = f"{flag} {fitting[-1].value} fits" if fitting else "none fits"
-    return f"{head}  {best} ({', '.join(f'{each.value}: {size(each.reserved)}' for each in mine)})"
+    return f"{head}  {best} ({', '.join(f'{each.value}: {_taken(each)}' for each in mine)})"
+
+
+def _verdict(each: Run, card: str) -> str:
+    memory = CARDS[card].memory
+    if each.peak > memory:
+        return f"does not fit, {size(each.peak - memory)} short"
+    if each.reserved <= memory:
+        return f"fits, {size(memory - each.reserved)} left"
+    if _fits(each, card):
+        return f"fits, {size(memory - each.peak)} left when the allocator has given back what nobody uses"
+    return f"does not fit: {size(memory - each.peak)} would be left at the peak, in pieces that are too small"
+
+
+def _taken(each: Run) -> str:
+    """What was in use at most: what the allocator held beside it, it gives back when it runs short."""
+    return f"ended with {each.failed}" if each.failed else size(each.peak)
 
 
 def _data(runs: list[Run], cards: list[str], flag: str) -> dict[str, object]:
