@@ -59,6 +59,73 @@ def test_more_than_the_card_has_is_noted_and_goes_on(tmp_path):
     assert "CUDA out of memory" in said
 
 
+def test_places_along_a_dimension_are_as_many_as_it_has(tmp_path):
+    out, _ = locus(
+        tmp_path,
+        "run",
+        "--dry",
+        source="""
+        import torch
+        scores = torch.randn(4096, 512, device="cuda")[:, :8]
+        _, chosen = scores.topk(2, -1)
+        assert chosen.unique().tolist() == list(range(8))
+        values, places = torch.unique(chosen.flatten().clone(), return_inverse=True)
+        assert values.tolist() == list(range(8)) and places.unique().numel() == 8
+        assert scores.argmax(-1).unique().numel() == 8 and scores.sort(-1).indices.unique().numel() == 8
+        assert torch.multinomial(scores.softmax(-1), 1).unique().numel() == 8
+        assert torch.randint(5, (1 << 22,), device="cuda").unique().numel() == 5
+        assert chosen.flatten().bincount().numel() == 8
+        chosen[0] = 4000  # and now there is another
+        assert chosen.unique().numel() == 4096
+        print("done")
+        """,
+        status=0,
+    )
+    assert out.strip() == "done"
+
+
+def test_what_one_side_decides_is_known(tmp_path):
+    out, _ = locus(
+        tmp_path,
+        "run",
+        "--dry",
+        source="""
+        import torch
+        from locus import is_known
+        large = torch.randn(4, 100000, device="cuda")
+        flags, numbers, floats = large.argmax(-1) == 2, large.argmax(-1), large.sum(-1)
+        yes, no = torch.ones(4, dtype=torch.bool, device="cuda"), torch.zeros(4, dtype=torch.bool, device="cuda")
+        some = torch.tensor([True, False, True, True], device="cuda")
+        assert not is_known(flags) and not is_known(numbers) and not is_known(floats)
+        for known in (flags | yes, yes | flags, flags.logical_or(yes), flags.clone().logical_or_(yes)):
+            assert is_known(known) and known.tolist() == [True] * 4
+        for known in (flags & no, no & flags, flags.logical_and(no), numbers & 0, numbers * no, numbers & no):
+            assert is_known(known) and known.tolist() == [0] * 4
+        flags_in_place = large.argmax(-1) == 3
+        flags_in_place &= False
+        assert is_known(flags_in_place) and not flags_in_place.any()
+        # What decides nothing, or only some elements; bits; and 0 times what may be infinite.
+        for unknown in (flags | no, flags & yes, flags | some, numbers | 1, numbers | yes, floats * 0, numbers * 2):
+            assert not is_known(unknown)
+        assert torch.where(yes, torch.arange(4, device="cuda"), numbers).tolist() == [0, 1, 2, 3]
+        assert torch.where(no, numbers, 7).tolist() == [7] * 4
+        assert not is_known(torch.where(some, torch.arange(4, device="cuda"), numbers))
+        assert not is_known(torch.where(flags, 1, 2)) and not is_known(torch.where(yes, numbers, 7))
+        # The loop of a generation with a length limit ends there.
+        unfinished, rounds = torch.ones(4, dtype=torch.long, device="cuda"), 0
+        while True:
+            rounds += 1
+            ended = torch.isin(large.argmax(-1), torch.tensor([2], device="cuda"))
+            unfinished = unfinished & ~(ended | torch.full((4,), rounds >= 12, device="cuda"))
+            if unfinished.max() == 0:
+                break
+        print(rounds)
+        """,
+        status=0,
+    )
+    assert out.strip() == "12"
+
+
 def test_known_values_stay_known(tmp_path):
     out, _ = locus(
         tmp_path,

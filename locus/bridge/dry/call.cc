@@ -71,6 +71,12 @@ bool Call::result_is_small(const Geometry& geometry) const {
 }
 
 Answer Call::answer() {
+  const Answer answer = decide();
+  if (answer == Answer::kDone) keep_bound();
+  return answer;
+}
+
+Answer Call::decide() {
   const OperatorPlan& plan = arguments_.plan;
   operands_ = operands_of(arguments_);
   TORCH_CHECK_NOT_IMPLEMENTED(plan.dry != Kind::kRefused, "locus: the operator '", plan.name,
@@ -90,9 +96,11 @@ Answer Call::answer() {
       for (const auto& each : argument(i).toTensorList()) written_.push_back(Tensor(each));
     }
   }
+  bound_ = bound_of_result();
   if (plan.dry == Kind::kFill || plan.dry == Kind::kOverwrites) return answer_overwrite();
   const bool unknown = has_unknown_input();
   if (unknown) {
+    if (const auto decided = answer_decided()) return *decided;
     switch (plan.dry) {
       case Kind::kReadsValue: {
         const Tensor t = argument(0).toTensor();
@@ -300,6 +308,7 @@ void Call::finish() {
     }
   }
   for (const Tensor& t : written_) set_knowledge(t, Knowledge::kUnknown);
+  keep_bound();
   const bool by_values =
       arguments_.op.hasTag(at::Tag::dynamic_output_shape) || arguments_.op.hasTag(at::Tag::data_dependent_output);
   if (learns_ && !by_values && !arguments_.plan.draws && written_.empty()) {

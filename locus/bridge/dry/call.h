@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "locus/bridge/dry/geometry.h"
 #include "locus/bridge/dry/knowledge.h"
@@ -32,6 +33,12 @@ class Call {
  private:
   using Storages = std::vector<c10::intrusive_ptr<c10::StorageImpl>>;
 
+  Answer decide();
+  /// What the known operand decides by itself; none where it does not.
+  std::optional<Answer> answer_decided();
+  /// How many different values the operator's last result can have; 0: nothing is known of that.
+  std::int64_t bound_of_result() const;
+  void keep_bound();
   Answer answer_by_shape(bool unknown);
   Answer answer_by_values();
   Answer answer_index(bool unknown);
@@ -58,6 +65,7 @@ class Call {
   std::vector<at::Tensor> written_;
   bool learns_ = true;
   bool has_mask_ = false;
+  std::int64_t bound_ = 0;   ///< of the values of the last result
   std::size_t counted_ = 0;  ///< what the result in hand counts for on the card; 0: its size
 };
 

@@ -3,6 +3,9 @@
 #include <ATen/ops/count_nonzero.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "locus/bridge/door/check.h"
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/dry/kinds.h"
@@ -54,6 +57,17 @@ TensorGeometry fresh(int index, c10::IntArrayRef sizes, at::ScalarType type) {
   return made;
 }
 
+/// Different values below a bound: 0, 1, 2 … are as good as any, and fit to be indices.
+void number_from_zero(const Tensor& t) {
+  if (t.scalar_type() != at::kLong || !t.is_contiguous() || !is_simulated(t) ||
+      !is_small(bytes_of_storage(t), at::kLong, /*on_host=*/false)) {
+    return;
+  }
+  auto* values = host_alias(t).data_ptr<std::int64_t>();
+  std::iota(values, values + t.numel(), std::int64_t{0});
+  set_knowledge(t, Knowledge::kKnown);
+}
+
 }  // namespace
 
 void Call::give(std::initializer_list<TensorGeometry> results) {
@@ -93,11 +107,13 @@ Answer Call::answer_by_values() {
     case Kind::kIndex:
       return answer_index(/*unknown=*/true);
     case Kind::kUnique: {
-      const std::int64_t count = choose(numel);
+      const std::int64_t bound = bound_of(self), most = choose(numel), count = bound > 0 ? std::min(most, bound) : most;
       const bool inverse = argument(2).toBool() || argument(3).toBool(), counts = argument(3).toBool();
       give({fresh(0, {count}, self.scalar_type()),
             inverse ? fresh(1, self.sizes(), at::kLong) : fresh(1, {0}, at::kLong),
             fresh(2, {counts ? count : 0}, at::kLong)});
+      if (bound > 0) number_from_zero(arguments_.stack[arguments_.base].toTensor());
+      if (inverse) set_bound(arguments_.stack[arguments_.base + 1].toTensor(), count);
       return Answer::kDone;
     }
     case Kind::kUniqueAlong: {
@@ -127,7 +143,8 @@ Answer Call::answer_by_values() {
     }
     case Kind::kBincount: {
       // Who says how many there are at least knows how many there are.
-      const std::int64_t least = argument(2).toInt(), chosen = choose(numel);
+      const std::int64_t least = argument(2).toInt(), bound = bound_of(self), most = choose(numel);
+      const std::int64_t chosen = bound > 0 ? std::min(most, bound) : most;
       const std::int64_t count = least > 0 && settings().shapes != Shapes::kMost ? least : std::max(least, chosen);
       const bool weighted = argument(1).isTensor() && argument(1).toTensor().defined();
       const auto type = !weighted                                            ? at::kLong

@@ -139,7 +139,9 @@ bool copy_dry(const Tensor& to, const Tensor& from) {
     const bool ones = source == Knowledge::kOnes || source == Knowledge::kLikely;
     fill_for_real(to, uniform || ones ? at::Scalar(ones ? 1 : 0) : made_up_value(to.scalar_type()));
   }
+  const std::int64_t bound = whole ? bound_of(from) : 0;
   set_knowledge(to, Knowledge::kUnknown);
+  set_bound(to, bound);
   return true;
 }
 

@@ -16,6 +16,11 @@ enum class Kind : std::uint8_t {
   kKeepsUniform,  ///< all zeros give all zeros, all ones all ones
   kAll,           ///< the same; of unknown flags a healthy run would say True: they are asked to be sure
   kNegates,       ///< logical_not
+  kAnd,           ///< what is 0 on one side is 0, whatever is on the other
+  kOr,            ///< what is True on one side is True
+  kTimes,         ///< as kAnd, of integers: 0 times infinity is no 0
+  kWhere,         ///< what is not chosen does not matter
+  kIndicesOf,     ///< its last result is places along a dimension, of which there are so many
   kFill,          ///< overwrites all of its first operand by one value
   kOverwrites,    ///< overwrites all of its first operand
   kDrawsFrom,     ///< draws from a distribution that its operands are the parameters of

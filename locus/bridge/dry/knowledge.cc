@@ -6,6 +6,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -81,11 +82,31 @@ void set_knowledge(const at::Tensor& t, Knowledge knowledge) {
   if (!impl->has_storage()) return;
   if (t.device().is_cuda()) {
     DeviceBlock* block = block_of(*impl->unsafe_storage().unsafeGetStorageImpl());
-    if (block != nullptr) block->knowledge = static_cast<std::uint8_t>(knowledge);
+    if (block != nullptr) block->knowledge = static_cast<std::uint8_t>(knowledge), block->bound = 0;
   } else if (t.device().is_cpu()) {
     auto& keys = KeysOf::get(*impl);
     keys = knowledge == Knowledge::kKnown ? keys.remove(kHostKey) : keys.add(kHostKey);
   }
+}
+
+namespace {
+
+DeviceBlock* unknown_block(const at::Tensor& t) noexcept {
+  if (!t.defined() || !t.device().is_cuda() || knowledge_of(t) != Knowledge::kUnknown) return nullptr;
+  return block_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+
+}  // namespace
+
+std::int64_t bound_of(const at::Tensor& t) noexcept {
+  const DeviceBlock* block = unknown_block(t);
+  return block != nullptr ? block->bound : 0;
+}
+
+void set_bound(const at::Tensor& t, std::int64_t bound) noexcept {
+  DeviceBlock* block = unknown_block(t);
+  const bool fits = bound > 0 && bound <= std::numeric_limits<std::uint32_t>::max();
+  if (block != nullptr) block->bound = fits ? static_cast<std::uint32_t>(bound) : 0;
 }
 
 bool is_small(std::size_t bytes, at::ScalarType type, bool on_host) noexcept {

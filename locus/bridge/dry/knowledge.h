@@ -47,6 +47,10 @@ enum class Knowledge : std::uint8_t {
 
 Knowledge knowledge_of(const at::Tensor& t) noexcept;
 void set_knowledge(const at::Tensor& t, Knowledge knowledge);
+/// Unknown values that are places along a dimension: all are from 0 on and below this number; 0: that is not known.
+/// Whatever is written to the storage takes it away.
+std::int64_t bound_of(const at::Tensor& t) noexcept;
+void set_bound(const at::Tensor& t, std::int64_t bound) noexcept;
 inline bool is_unknown(const at::Tensor& t) noexcept { return knowledge_of(t) != Knowledge::kKnown; }
 
 /// Whether a tensor of so many bytes is computed for real. What steers a program (integers, flags) may be larger, and

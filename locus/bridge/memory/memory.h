@@ -48,6 +48,7 @@ struct DeviceBlock {
   order::Time born;                         ///< see birth_time()
   std::atomic<Tracked*> tracked = nullptr;  ///< its own; made when the memory is first followed
   std::uint8_t knowledge = 0;               ///< of its values, in a dry run: dry::Knowledge
+  std::uint32_t bound = 0;  ///< unknown values are from 0 on and below this; 0: nothing is known of that
 
   ~DeviceBlock() { delete tracked.load(std::memory_order_relaxed); }
 };
