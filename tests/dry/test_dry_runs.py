@@ -59,6 +59,24 @@ def test_more_than_the_card_has_is_noted_and_goes_on(tmp_path):
     assert "CUDA out of memory" in said
 
 
+def test_memory_that_hangs_on_made_up_shapes_is_not_decided(tmp_path):
+    source = """
+        import torch
+        x = torch.randn(4096, 4096, device="cuda")
+        chosen = (x > 0).nonzero()
+        kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(chosen.shape[0] // 65536)]
+    """
+    _, said = locus(tmp_path, "check", "--dry", "--memory", "64GiB", source=source, status=2)
+    said = " ".join(said.split())
+    assert "LOC040" not in said
+    assert "cuda:0 had no room for another 1.00 GiB at program.py:5, which may come of shapes" in said
+    assert "made up at program.py:4 (nonzero())" in said
+    locus(tmp_path, "check", "--dry", "--dry-shapes", "least", "--memory", "64GiB", "program.py", status=0)
+    # With the smallest shapes there is no room either: that is a mistake.
+    _, said = locus(tmp_path, "check", "--dry", "--dry-shapes", "least", "--memory", "63MiB", "program.py", status=1)
+    assert "LOC040" in said
+
+
 def test_places_along_a_dimension_are_as_many_as_it_has(tmp_path):
     out, _ = locus(
         tmp_path,

@@ -57,6 +57,10 @@ void define_dry(py::module_& m) {
     if (dry::on() && dry::is_unknown(t)) dry::note_value_read();
   });
   m.def("dry_rows", &rows);
+  m.def("dry_shapes", [] {
+    static constexpr const char* kNames[] = {"half", "most", "least"};
+    return kNames[static_cast<std::size_t>(dry::settings().shapes)];
+  });
   m.def("dry_answer", &dry::set_answer);
 }
 

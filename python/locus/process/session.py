@@ -178,6 +178,8 @@ class Session:
         bridge.count_repeats()
         import torch
 
+        from locus.watch import out_of_memory
+
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
         return json.dumps(
             {
@@ -193,7 +195,7 @@ class Session:
                     "steps": bridge.steps(),
                     "ops": self.part_ops(),
                     "on_device": self.uses_device(),
-                    "incomplete": self.incomplete or self.faulty(),
+                    "incomplete": self.incomplete or self.faulty() or out_of_memory.undecided(),
                     "allow_empty": self.allow_empty,
                     "seconds": round(time.perf_counter() - self.began, 3),
                     "devices": [f"cuda:{number}" for number in range(devices)],

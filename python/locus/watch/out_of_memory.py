@@ -7,6 +7,7 @@ held at that moment is the bridge's word where devices are simulated; on a real 
 
 from __future__ import annotations
 
+import os
 import re
 import types
 from typing import TYPE_CHECKING
@@ -196,6 +197,9 @@ def in_dry_run(held: HeldMemory, step: int) -> shapes.Finding | None:
     if held["device"] in _reported:
         return None
     _reported.add(held["device"])
+    if made_up := _shapes_made_up():
+        _undecided[held["device"]] = _words_of_undecided(held, made_up)
+        return None
     frames = places.frames_here()
     try:
         found = describe(held, frames)
@@ -205,6 +209,42 @@ def in_dry_run(held: HeldMemory, step: int) -> shapes.Finding | None:
     return {**found, "first_step": step}
 
 
+_undecided: dict[int, str] = {}
+"""The devices that a dry run has filled after it had made up shapes: whether a card would be full is not known."""
+
+
+def undecided() -> str:
+    """Why it is not known whether memory suffices; "" where it is."""
+    return next(iter(_undecided.values()), "")
+
+
+def _shapes_made_up() -> list[str]:
+    """The lines whose shapes are larger in this run than they may be with values."""
+    bridge = histories.bridge()
+    if bridge is None or not bridge.is_dry() or bridge.dry_shapes() == "least":
+        return []
+    rows = [row for row in bridge.dry_rows() if row["kind"] == "shape"]
+    return [f"{_shown(row['file'], row['line'])} ({_operator(row['operation'])})" for row in rows]
+
+
+def _words_of_undecided(held: HeldMemory, made_up: list[str]) -> str:
+    more = f" and {len(made_up) - _FEW} more" if len(made_up) > _FEW else ""
+    return (
+        f"cuda:{held['device']} had no room for another {size(held['requested'])} at {_shown(*held['place'])}, which "
+        f"may come of shapes that the dry run made up at {', '.join(made_up[:_FEW])}{more}; --dry-shapes least takes "
+        "the smallest, and what has no room then has none with values"
+    )
+
+
+def _operator(name: str) -> str:
+    return name.rpartition("::")[2].strip("_2") + "()"
+
+
+def _shown(file: str, line: int) -> str:
+    return f"{os.path.basename(file)}:{line}" if file else "an unknown line"
+
+
 def forget() -> None:
     """Another part of the program begins."""
     _reported.clear()
+    _undecided.clear()
