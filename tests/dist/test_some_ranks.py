@@ -253,6 +253,17 @@ def test_ranks_that_step_at_their_own_pace_are_not_compared_by_steps(tmp_path):
     assert done.returncode == 0 and not report["findings"], done.stderr
 
 
+def test_an_error_of_ranks_names_what_was_made_up_before_it(tmp_path):
+    text = PARTED.split("x = ")[0] + (
+        "x = torch.randn(4096, 512, device='cuda')\n"
+        "counts = (x > 0).sum(0).tolist()\n"
+        "x.t().split(counts[:2])\n"
+    )  # fmt: skip
+    report, done = check(tmp_path, text, "--nproc", "2")
+    assert done.returncode == 1
+    assert any("had made up what it read at train.py:7" in each for each in report["notes"]), report["notes"]
+
+
 def test_roles_are_found(tmp_path):
     """A Llama of a few layers on 2 × 2 × 2 ranks: fully_shard, tensor parallel, all roles by themselves."""
     done = run(

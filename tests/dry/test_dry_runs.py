@@ -77,6 +77,21 @@ def test_memory_that_hangs_on_made_up_shapes_is_not_decided(tmp_path):
     assert "LOC040" in said
 
 
+def test_an_error_names_what_was_made_up_before_it(tmp_path):
+    source = """
+        import torch
+        x = torch.randn(4096, 512, device="cuda")
+        counts = (x > 0).sum(0).tolist()
+        x.t().split(counts[:2])
+    """
+    _, said = locus(tmp_path, "check", "--dry", source=source, status=1)
+    said = " ".join(said.split())
+    assert "the program ended with RuntimeError after the dry run had made up what it read at program.py:4" in said
+    assert "[tool.locus.dry-answers]" in said
+    _, said = locus(tmp_path, "check", source=source.replace("counts[:2]", "[1, 2]"), status=1)
+    assert "made up" not in said
+
+
 def test_places_along_a_dimension_are_as_many_as_it_has(tmp_path):
     out, _ = locus(
         tmp_path,

@@ -28,6 +28,7 @@ from locus.process import (
 from locus.process.session import Session
 from locus.program import alone, source
 from locus.ranks import checking
+from locus.watch import made_up
 
 if TYPE_CHECKING:
     from locus._bridge import Report
@@ -88,8 +89,8 @@ class Ranks(NamedTuple):
             self.together.apply(report)
             for words in checking.drifts(session, folder):
                 report.add_note(words)
-            if self.note_of_limit and self._reached_limit(report):
-                report.add_note(self.note_of_limit)
+            for words in self._notes_of_dry(report):
+                report.add_note(words)
             if arguments.trace is not None:
                 tracing.write(arguments.trace, folder, json.loads(report.render("json")), own=False)
             outcome = None
@@ -98,9 +99,15 @@ class Ranks(NamedTuple):
                     outcome = self._try(report)
             return finish(report, outcome)
 
-    def _reached_limit(self, report: Report) -> bool:
-        """Whether some rank was ended after so many steps. The ranks count them; this process makes none."""
-        return self.limit is not None and int(json.loads(report.render("json"))["program"]["steps"]) >= self.limit
+    def _notes_of_dry(self, report: Report) -> list[str]:
+        """What a rank would say of a dry run by itself. The ranks have run; this process only has their report."""
+        if self.options.dry is None:
+            return []
+        found = json.loads(report.render("json"))
+        notes = made_up.before_error(found.get("dry", {}).get("made_up", []), self.together.end)
+        if self.note_of_limit and self.limit is not None and int(found["program"]["steps"]) >= self.limit:
+            notes.append(self.note_of_limit)
+        return notes
 
     def _try(self, report: Report) -> Outcome | None:
         target, arguments = self.target, self.arguments

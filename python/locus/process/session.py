@@ -17,7 +17,7 @@ from locus.process.settings import Settings
 from locus.program import shapes, source
 from locus.program.end import End
 from locus.ranks import checking
-from locus.watch import interruptions, reporter, uncaught
+from locus.watch import interruptions, made_up, reporter, uncaught
 from locus.watch.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ class Session:
                 },
                 "notes": [
                     *self._late_threads(),
+                    *made_up.before_error(bridge.dry_rows(), end),
                     *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],

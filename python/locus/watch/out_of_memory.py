@@ -7,7 +7,6 @@ held at that moment is the bridge's word where devices are simulated; on a real 
 
 from __future__ import annotations
 
-import os
 import re
 import types
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from locus import faults
 from locus.blame import findings
 from locus.fixing import evaluating, keeping, releasing
 from locus.program import histories, places, source
+from locus.watch import made_up
 
 if TYPE_CHECKING:
     from locus.program import shapes
@@ -197,16 +197,16 @@ def in_dry_run(held: HeldMemory, step: int) -> shapes.Finding | None:
     if held["device"] in _reported:
         return None
     _reported.add(held["device"])
-    if made_up := _shapes_made_up():
-        _undecided[held["device"]] = _words_of_undecided(held, made_up)
+    if found := _shapes_made_up():
+        _undecided[held["device"]] = _words_of_undecided(held, found)
         return None
     frames = places.frames_here()
     try:
-        found = describe(held, frames)
+        finding = describe(held, frames)
     finally:
         places.release_locals(frames)  # the run goes on
-    found["notes"] = ["the run without values went on", *found["notes"]]
-    return {**found, "first_step": step}
+    finding["notes"] = ["the run without values went on", *finding["notes"]]
+    return {**finding, "first_step": step}
 
 
 _undecided: dict[int, str] = {}
@@ -223,25 +223,15 @@ def _shapes_made_up() -> list[str]:
     bridge = histories.bridge()
     if bridge is None or not bridge.is_dry() or bridge.dry_shapes() == "least":
         return []
-    rows = [row for row in bridge.dry_rows() if row["kind"] == "shape"]
-    return [f"{_shown(row['file'], row['line'])} ({_operator(row['operation'])})" for row in rows]
+    return made_up.places(bridge.dry_rows(), ("shape",))
 
 
-def _words_of_undecided(held: HeldMemory, made_up: list[str]) -> str:
-    more = f" and {len(made_up) - _FEW} more" if len(made_up) > _FEW else ""
+def _words_of_undecided(held: HeldMemory, places_made_up: list[str]) -> str:
     return (
-        f"cuda:{held['device']} had no room for another {size(held['requested'])} at {_shown(*held['place'])}, which "
-        f"may come of shapes that the dry run made up at {', '.join(made_up[:_FEW])}{more}; --dry-shapes least takes "
-        "the smallest, and what has no room then has none with values"
+        f"cuda:{held['device']} had no room for another {size(held['requested'])} at {made_up.shown(*held['place'])}, "
+        f"which may come of shapes that the dry run made up at {made_up.listed(places_made_up)}; --dry-shapes least "
+        "takes the smallest, and what has no room then has none with values"
     )
-
-
-def _operator(name: str) -> str:
-    return name.rpartition("::")[2].strip("_2") + "()"
-
-
-def _shown(file: str, line: int) -> str:
-    return f"{os.path.basename(file)}:{line}" if file else "an unknown line"
 
 
 def forget() -> None:
