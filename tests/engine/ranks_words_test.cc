@@ -78,6 +78,17 @@ TEST(RankWords, SayWhatDiffers) {
   EXPECT_THAT(mismatch(0, one, 1, other).why, HasSubstr(": another root"));
 }
 
+TEST(RankWords, ASendThatWasLeftOutIsNoWrongOrder) {
+  Call first = collective(1, channel("0", 1, 0, 0)), second = collective(2, channel("0", 0, 1, 0));
+  first.name = second.name = "recv";
+  const Finding found = deadlock({{0, first}, {1, second}});
+  EXPECT_THAT(found.why, HasSubstr("rank 0 waits for message 1 of rank 1's, and rank 1 already for message 2 of rank "
+                                   "0's: a send of rank 1's was left out"));
+  EXPECT_EQ(found, deadlock({{1, second}, {0, first}}));
+  second.number = 1;
+  EXPECT_THAT(deadlock({{0, first}, {1, second}}).why, HasSubstr("each receives before it sends"));
+}
+
 TEST(RankWords, ADeadlockIsTheSameFromEachRank) {
   const std::pair<int, Call> a{0, collective(1, "a")}, b{1, collective(2, "b")}, c{2, collective(3, "c")};
   EXPECT_EQ(deadlock({a, b, c}), deadlock({b, c, a}));

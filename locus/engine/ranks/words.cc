@@ -156,6 +156,17 @@ Finding deadlock(std::vector<std::pair<int, Call>> ring, const Around& around) {
   const auto messages = count([](const Call& call) { return call.is_message(); });
   if (messages == static_cast<std::ptrdiff_t>(ring.size())) {
     const bool all_receive = count([](const Call& call) { return call.name != "recv"; }) == 0;
+    if (all_receive && ring.size() == 2 && ring[0].second.number != ring[1].second.number) {
+      // Messages were exchanged before: it is not the order of the first two, one side has answered once less.
+      const auto& [behind, wanted] = ring[ring[0].second.number < ring[1].second.number ? 1 : 0];
+      const auto& [waits, waited_for] = ring[ring[0].second.number < ring[1].second.number ? 0 : 1];
+      return parted(fmt::format("{} wait for each other, each for a message that the other has not come to", who), ring,
+                    fmt::format("rank {0} waits for message {1} of rank {2}'s, and rank {2} already for message {3} of "
+                                "rank {0}'s: a send of rank {2}'s was left out, or comes after that",
+                                waits, waited_for.number, behind, wanted.number),
+                    fmt::format("have rank {} send what rank {} receives before it receives again", behind, waits),
+                    around);
+    }
     return parted(fmt::format("{} wait for each other, each for a message that {} has not come to", who,
                               ring.size() == 2 ? "the other" : "the next"),
                   ring, all_receive ? "each receives before it sends" : "each waits for the other side first",
