@@ -126,3 +126,24 @@ print(y.sum().item())
     checked = check_source(program, text, devices=1)
     assert checked.findings == [], checked.result.describe()
     assert checked.stdout == "128.0\n"
+
+
+def test_streams_from_before_the_check(program, tmp_path):
+    """What is made on one of them, before anything is followed, is not the default stream's."""
+    path = tmp_path / "program.py"
+    path.write_text("""
+import warnings
+import locus
+locus.simulate(devices=1, history=False)
+import torch
+old = torch.cuda.Stream()
+with warnings.catch_warnings(record=True) as seen, locus.policy("warn"):
+    warnings.simplefilter("always")
+    with torch.cuda.stream(old):
+        x = torch.ones(4, device="cuda")
+    new = torch.cuda.Stream()
+    with torch.cuda.stream(old):
+        y = x + 1
+print([str(each.message) for each in seen])
+""")
+    assert program.run(path).ok().stdout == "[]\n"

@@ -83,7 +83,7 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device, 
   const int64_t stream = current_stream(device);
   if (capturing()) capture_memory(host, device, stream);
   const Booking booking = book(bytes != 0 ? bytes : host->nbytes(), device, data);
-  auto* block = new DeviceBlock{std::move(host), booking, device, stream, birth_time(device)};
+  auto* block = new DeviceBlock{std::move(host), booking, device, stream, birth_time(device, stream)};
   if (ordering() && booking.account != nullptr) {
     block->tracked =
         order_reuse(device, sim::CachingModel::address_of(booking.account), sim::CachingModel::size_of(booking.account))

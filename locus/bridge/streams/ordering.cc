@@ -82,8 +82,8 @@ order::Order& stream_order() {
   return *all;
 }
 
-order::Time birth_time(int device) {
-  if (!watching() || ordering()) return 0;
+order::Time birth_time(int device, int64_t stream) {
+  if (!watching() || ordering() || stream != 0) return 0;
   const order::Time time = g_default_time[static_cast<size_t>(device)].load(std::memory_order_relaxed);
   return time == 0 ? 1 : time;
 }

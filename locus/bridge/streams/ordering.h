@@ -44,8 +44,9 @@ struct Tracked {
   }
   bool is_kept() const { return more != nullptr && more->kept.has_value(); }
 };
-/// The time of the device's default stream, for memory that is taken before anything is followed; 0: followed now.
-order::Time birth_time(int device);
+/// The time of the device's default stream, for its memory that is taken before anything is followed; 0: followed now,
+/// or never, where a stream has it that was made before the check.
+order::Time birth_time(int device, int64_t stream);
 
 /// A lane as the program knows it.
 struct LaneInfo {
