@@ -11,6 +11,7 @@
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/streams/gpu_trace.h"
 #include "locus/bridge/streams/graphs.h"
+#include "locus/bridge/streams/pending.h"
 #include "locus/bridge/streams/pinned.h"
 #include "locus/bridge/streams/races.h"
 #include "locus/bridge/streams/spans.h"
@@ -242,11 +243,12 @@ bool order_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
       (to_host && is_pinned(to.storage().data())) || (from_host && is_pinned(from.storage().data()));
   const bool waits = (to_host || from_host) && (!non_blocking || (to_host && (!host_is_pinned || !direct)));
   // What stands between the two is PyTorch's own, and held for as long as it is needed.
-  const bool host_in_flight = !waits && direct && host_is_pinned;
-  if (ordering() || host_in_flight) {
+  // A copy that the host waits for leaves nothing under way, but other streams' copies may be under way when it begins.
+  const bool uses_pinned = direct && host_is_pinned && (!waits || copies_pending());
+  if (ordering() || uses_pinned) {
     StreamWork work(device, copy_number());
-    if (from_host ? host_in_flight : ordering()) work.touches(from, false, 1);
-    if (to_host ? host_in_flight : ordering()) work.touches(to, true, 0);
+    if (from_host ? uses_pinned : ordering()) work.touches(from, false, 1);
+    if (to_host ? uses_pinned : ordering()) work.touches(to, true, 0);
     work.finish();
   }
   if (waits) host_waits(device, current_stream(device));
