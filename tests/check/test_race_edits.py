@@ -5,6 +5,38 @@ from checker import check_source
 
 START = "import torch\n"
 
+HOOKS = """
+off = torch.cuda.Stream()
+w = torch.ones(4, device="cuda", requires_grad=True)
+
+def pack(t):
+    host = torch.empty(t.shape, pin_memory=True)
+    {wait}
+    with torch.cuda.stream(off):
+        host.copy_(t, non_blocking=True)
+    return host
+
+def unpack(h):
+    off.synchronize()
+    return h.to("cuda")
+
+x = torch.randn(4, device="cuda")
+with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+    y = (w * x).sum()
+y.backward()
+print(w.grad.shape)
+"""
+
+
+def test_hooks_for_saved_tensors_have_their_own_lines(program):
+    (finding,) = check_source(program, START + HOOKS.format(wait="pass"), devices=1).findings
+    assert finding["uses"][0]["text"].strip() == "host.copy_(t, non_blocking=True)"
+    (edit,) = finding["fixes"]
+    assert edit["new"] == "    off.wait_stream(torch.cuda.current_stream())"
+    right = check_source(program, START + HOOKS.format(wait="off.wait_stream(torch.cuda.current_stream())"), devices=1)
+    assert right.findings == [], right.result.describe()
+
+
 COPIED_ON = """
 src = torch.arange(6.0, device="cuda:0")
 host = src.to("cpu", non_blocking=True)

@@ -1,6 +1,7 @@
 // See watch.h.
 #include "locus/bridge/door/watch.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -90,7 +91,11 @@ void note_in_timeline(int device, std::int64_t total) noexcept {
 
 engine::SiteId current_site() noexcept {
   const engine::SiteId above = t_site;
-  return above != 0 ? above : site_of_call();
+  if (above == 0) return site_of_call();
+  // Hooks for saved tensors are the program's own lines, inside the call of another one.
+  if (at::SavedTensorDefaultHooks::get_tls_state().stack.empty()) return above;
+  const engine::SiteId here = user_site();
+  return here != 0 ? here : above;
 }
 
 engine::SiteId site_of_call() noexcept {
