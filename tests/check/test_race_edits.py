@@ -1,5 +1,7 @@
 """The waits that are written for races: on which device, for which stream, behind which line."""
 
+import textwrap
+
 import pytest
 from checker import check_source
 
@@ -70,3 +72,18 @@ print(a.sum().item())
 def test_a_copy_behind_the_other_is_right(program, wait, device):
     checked = check_source(program, START + COPIED_ON.format(wait=wait, device=device))
     assert checked.findings == [], checked.result.describe()
+
+
+@pytest.mark.parametrize("elements", [128, 4000, 1 << 18])
+@pytest.mark.parametrize("fill", ["staging.fill_(step)", "view[:] = step"])
+def test_every_refill_counts(program, elements, fill):
+    text = f"""
+    import torch
+    staging = torch.empty({elements}, pin_memory=True)
+    view = staging.numpy()
+    for step in range(6):
+        {fill}
+        x = staging.to("cuda", non_blocking=True)
+    """
+    (finding,) = check_source(program, textwrap.dedent(text), devices=1).findings
+    assert (finding["code"], finding["count"]) == ("LOC034", 5)

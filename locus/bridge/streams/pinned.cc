@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "locus/bridge/door/policy.h"
@@ -92,17 +93,40 @@ void open_pages(HostHeader* header) {
   header->closed = false;
 }
 
+void protect(HostHeader* header, uint64_t first, uint64_t last, Kind kind) {
+  mprotect(data_of(header) + first, last - first, kind == Kind::kRead ? PROT_READ : PROT_NONE);
+  header->closed = true;
+  g_ever_closed.store(true, std::memory_order_relaxed);
+}
+
+/// What is under way in every byte of the page where the `next` of several ranges begins; none where a byte is free.
+std::optional<Kind> kind_in_page(const std::vector<order::Pending>& all, size_t next, uint64_t page) {
+  while (next > 0 && all[next].begin > page) --next;
+  uint64_t covered = page;
+  Kind kind = Kind::kWrite;
+  for (; next < all.size() && covered < page + page_size(); ++next) {
+    if (all[next].begin > covered || all[next].end <= covered) return std::nullopt;
+    covered = all[next].end;
+    if (all[next].kind == Kind::kRead) kind = Kind::kRead;  // which the host may do, too
+  }
+  return covered < page + page_size() ? std::nullopt : std::optional<Kind>(kind);
+}
+
 /// Under the lock: closes the pages that belong to bytes under way as a whole. The host may need the others.
 void close_pages(HostHeader* header) {
   open_pages(header);
   if (header->pages == 0 || header->shadow == nullptr) return;
-  for (const order::Pending& each : stream_order().pending(*header->shadow)) {
+  const std::vector<order::Pending> all = stream_order().pending(*header->shadow);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const order::Pending& each = all[i];
+    // An access of the host's to some bytes leaves several ranges in their page.
+    const uint64_t shared = each.begin / page_size() * page_size();
+    if (i > 0 && shared != each.begin) {
+      if (const auto kind = kind_in_page(all, i, shared)) protect(header, shared, shared + page_size(), *kind);
+    }
     const uint64_t first = whole_pages(each.begin);
     const uint64_t last = each.end >= header->pages ? header->pages : each.end / page_size() * page_size();
-    if (first >= last) continue;
-    mprotect(data_of(header) + first, last - first, each.kind == Kind::kRead ? PROT_READ : PROT_NONE);
-    header->closed = true;
-    g_ever_closed.store(true, std::memory_order_relaxed);
+    if (first < last) protect(header, first, last, each.kind);
   }
 }
 
