@@ -3,7 +3,7 @@
 import textwrap
 
 import pytest
-from checker import check_source
+from checker import check, check_source
 
 START = "import torch\n"
 
@@ -37,6 +37,38 @@ def test_hooks_for_saved_tensors_have_their_own_lines(program):
     assert edit["new"] == "    off.wait_stream(torch.cuda.current_stream())"
     right = check_source(program, START + HOOKS.format(wait="off.wait_stream(torch.cuda.current_stream())"), devices=1)
     assert right.findings == [], right.result.describe()
+
+
+GATHERED = """
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.cuda.set_device(rank)
+parts = [torch.full((4,), float(rank + n), device="cuda") for n in range(3)]
+outs = [torch.empty(4 * size, device="cuda") for _ in range(3)]
+works = [{call} for out, part in zip(outs, parts)]
+total = torch.zeros((), device="cuda")
+for n in range(3):
+    total += outs[n].sum()
+print(total.item())
+dist.destroy_process_group()
+"""
+CALL = "dist.all_gather_into_tensor(out, part, async_op=True)"
+
+
+@pytest.mark.parametrize(
+    ("call", "edit"),
+    [(CALL, "for work in works:\n        work.wait()"), (f"({CALL}, out)", None)],
+    ids=["list", "pairs"],
+)
+def test_works_in_a_list_are_waited_for_one_by_one(program, tmp_path, call, edit):
+    path = tmp_path / "program.py"
+    path.write_text(START + GATHERED.format(call=call))
+    found = check(program, path, devices=2, options=("--nproc", "2")).findings
+    written = [fix["new"].strip() for finding in found for fix in finding["fixes"]]
+    assert {finding["code"] for finding in found} == {"LOC036"}
+    assert set(written) == ({edit} if edit else set())
 
 
 COPIED_ON = """

@@ -192,7 +192,14 @@ class _Race:
         if isinstance(statement, ast.Assign) and same and place is not None:
             target = statement.targets[0]
             if place.scope() is started.scope() and isinstance(target, (ast.Name, ast.Attribute)):
-                return place.insert(f"{place.file.flat(target)}.wait()")
+                text, made = place.file.flat(target), statement.value
+                if isinstance(made, ast.Call) and started.node in (None, made):
+                    return place.insert(f"{text}.wait()")
+                if isinstance(made, ast.ListComp) and started.node is made.elt:
+                    free = (name for name in ("work", "handle") if not place.file.find(place.scope(), ("store", name)))
+                    work = next(free, "each")
+                    return place.insert(f"for {work} in {text}:", f"    {work}.wait()")
+                return None
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             edit = rewriting.append_call(started.file, statement.value, ".wait()")
             return (edit, self.first_at) if edit is not None else None
@@ -220,12 +227,12 @@ class _Place:
     def scope(self) -> ast.AST:
         return self.file.scope(self.statement)
 
-    def insert(self, text: str) -> tuple[Edit, Location] | None:
-        """The text as a line of its own before the statement."""
+    def insert(self, *lines: str) -> tuple[Edit, Location] | None:
+        """The text as lines of its own before the statement."""
         if not rewriting.starts_line(self.file, self.statement):
             return None
         indent = rewriting.indent_of(self.file, self.statement)
-        edit = self.file.insertion(self.statement.lineno - 1, indent + text)
+        edit = self.file.insertion(self.statement.lineno - 1, "\n".join(indent + line for line in lines))
         return (edit, self.location) if edit is not None else None
 
     def stream_block(self) -> tuple[_Place, str] | None:
