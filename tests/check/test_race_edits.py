@@ -3,9 +3,118 @@
 import textwrap
 
 import pytest
-from checker import check, check_source
+from checker import DEADLINE, LOCUS, check, check_source
 
 START = "import torch\n"
+
+
+def edits(program, text: str, devices: int = 2) -> list[str]:
+    return [fix["new"].strip() for f in check_source(program, START + text, devices).findings for fix in f["fixes"]]
+
+
+READ_ELSEWHERE = """
+s = torch.cuda.Stream("cuda:1")
+{said}
+a = torch.ones(100, device="cuda:1")
+s.wait_stream(torch.cuda.current_stream("cuda:1"))
+with torch.cuda.stream(s):
+    b = a.cumsum(0)
+c = b + 1
+torch.cuda.synchronize(1)
+print(c.sum().item())
+"""
+READ_IN_BLOCK = """
+s = torch.cuda.Stream("cuda:1")
+a = torch.ones(100, device="cuda:1")
+{before}
+with torch.cuda.stream(s):
+    b = a.cumsum(0)
+s.synchronize()
+print(b.sum().item())
+"""
+READ_BY_HOST = """
+host = torch.empty(100, pin_memory=True)
+a = torch.ones(100, device="cuda:1")
+host.copy_(a, non_blocking=True)
+torch.cuda.synchronize()
+print(host.sum().item())
+"""
+WRITTEN_BY_HOST = """
+staging = torch.zeros(100, pin_memory=True)
+a = staging.to("cuda:1", non_blocking=True)
+staging.fill_(1)
+torch.cuda.synchronize(1)
+print(a.sum().item())
+"""
+BETWEEN_DEVICES = """
+src = torch.arange(6.0, device="cuda:0")
+host = torch.empty(6, pin_memory=True)
+host.copy_(src, non_blocking=True)
+other = host.to("cuda:1", non_blocking=True)
+torch.cuda.synchronize(0)
+torch.cuda.synchronize(1)
+print(other.sum().item())
+"""
+IN_FUNCTION = """
+def use(x, side):
+    with torch.cuda.stream(side):
+        b = x.cumsum(0)
+    return b.sum()
+
+s = torch.cuda.Stream(1)
+x = torch.ones(100, device="cuda:1")
+s.wait_stream(torch.cuda.current_stream(1))
+print(use(x, s).item())
+"""
+FIRST_FROM_SECOND = """
+device = "cuda"
+s = torch.cuda.Stream(0)
+a = torch.ones(100, device=device)
+s.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(s):
+    b = a.cumsum(0)
+torch.cuda.set_device(1)
+c = b + 1
+torch.cuda.synchronize(0)
+print(c.sum().item())
+"""
+
+ELSEWHERE = {
+    "read": (READ_ELSEWHERE.format(said=""), 'torch.cuda.current_stream("cuda:1").wait_stream(s)'),
+    "read, a name for the device": (
+        READ_ELSEWHERE.format(said='device = torch.device("cuda:1")'),
+        "torch.cuda.current_stream(device).wait_stream(s)",
+    ),
+    "read in a block": (READ_IN_BLOCK.format(before=""), 's.wait_stream(torch.cuda.current_stream("cuda:1"))'),
+    "read in a block, on the current device": (
+        READ_IN_BLOCK.format(before="torch.cuda.set_device(1)"),
+        "s.wait_stream(torch.cuda.current_stream())",
+    ),
+    "read by the host": (READ_BY_HOST, 'torch.cuda.synchronize("cuda:1")'),
+    "written by the host": (WRITTEN_BY_HOST, 'torch.cuda.current_stream("cuda:1").synchronize()'),
+    "between devices": (
+        BETWEEN_DEVICES,
+        'torch.cuda.current_stream("cuda:1").wait_stream(torch.cuda.current_stream())',
+    ),
+    "in a function": (IN_FUNCTION, "torch.cuda.current_stream(b.device).wait_stream(side)"),
+    "a name that means the current device": (
+        FIRST_FROM_SECOND,
+        'torch.cuda.current_stream("cuda:0").wait_stream(s)',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_a_race_on_another_device_has_a_wait_there(program, tmp_path, case):
+    text, edit = ELSEWHERE[case]
+    assert edits(program, text) == [edit]
+    target = tmp_path / "program.py"
+    target.write_text(START + text)
+    fixed = program.run(LOCUS, "fix", "--devices", "2", "--apply", str(target), cwd=tmp_path, deadline=2 * DEADLINE)
+    assert edit in target.read_text(), fixed.describe()
+    again = check(program, target, devices=2)
+    assert again.findings == [], again.result.describe()
+
 
 HOOKS = """
 off = torch.cuda.Stream()

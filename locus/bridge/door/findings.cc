@@ -158,8 +158,9 @@ void report_early_read(const std::string& op, const Tensor& tensor, int argument
   decide(key, as_it_is, [&](uint64_t distinct) {
     const Moment moment{.site = site, .forward = 0, .in_backward = false, .key = distinct};
     return in_python(
-        [op, tensor, argument, device, moment] {
+        [op, tensor, argument, device, moment, current = t_current_device] {
           py::dict raw = raw_case("read-too-early", op, moment, "cuda:" + std::to_string(device));
+          raw["current"] = current;
           py::dict d;
           d["argument"] = "self", d["position"] = argument, d["index"] = -1, d["tensor"] = tensor, d["odd"] = true;
           d["rule"] = "same", d["written"] = false;

@@ -22,6 +22,7 @@ struct Side {
   order::Note note;
   Kind kind;
   LaneInfo lane;
+  bool current = false;  ///< the current stream of its device, where the later access happens
 };
 
 py::dict side_dict(const Side& side) {
@@ -31,7 +32,7 @@ py::dict side_dict(const Side& side) {
   d["argument"] = side.note.argument;
   d["writes"] = side.kind == Kind::kWrite;
   d["device"] = side.lane.device, d["stream"] = side.lane.stream;
-  d["stream_site"] = side.lane.made, d["collective"] = side.lane.collectives;
+  d["stream_site"] = side.lane.made, d["collective"] = side.lane.collectives, d["current"] = side.current;
   return d;
 }
 
@@ -58,18 +59,20 @@ void report_race(const order::Conflict& conflict, const LaterAccess& later) {
   }
   const Decision as_it_is{false, c10::Device(c10::kCPU)};
   decide(key_of(conflict, later), as_it_is, [&](uint64_t key) {
-    const Side first{conflict.first.note(), conflict.first_kind, lane_info(conflict.first.lane)};
-    const Side second{later.note, later.kind, lane_info(later.lane)};
+    const auto side = [](const order::Note& note, Kind kind, order::Lane lane) {
+      const LaneInfo info = lane_info(lane);
+      return Side{note, kind, info, info.device >= 0 && info.stream == current_stream(info.device)};
+    };
+    const Side first = side(conflict.first.note(), conflict.first_kind, conflict.first.lane);
+    const Side second = side(later.note, later.kind, later.lane);
     const bool in_backward = user_site() == 0 && in_autograd_node();
-    const int device = t_current_device;
-    const int64_t stream = current_stream(device);
     return in_python(
-        [first, second, key, in_backward, device, stream, freed = conflict.first.freed,
+        [first, second, key, in_backward, device = t_current_device, freed = conflict.first.freed,
          tensor = later.tensor != nullptr ? *later.tensor : at::Tensor()] {
           py::dict raw;
           raw["kind"] = "race", raw["key"] = key, raw["freed"] = freed, raw["in_backward"] = in_backward;
           raw["first"] = side_dict(first), raw["second"] = side_dict(second);
-          raw["current"] = py::make_tuple(device, stream);
+          raw["current"] = device;
           raw["tensor"] = tensor.defined() ? py::cast(tensor) : py::none();
           return report_raw(raw, c10::Device(c10::kCPU));
         },

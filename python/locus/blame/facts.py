@@ -375,6 +375,7 @@ class _Case:
             case=self.case, facts=facts, tensor=self.operands[number].get("tensor"), rule=facts["rule"],
             device=self.other_device(number, others), use=use, node=nodes[number], nodes=nodes, others=others,
             frames=self.frames, users=self.users, match=match, names=found, steps=steps,
+            current=self.raw.get("current", -1),
         )  # fmt: skip
         facts["edits"] = edits.operand_edits(request)
         made = facts["edits"].get("generator_device")

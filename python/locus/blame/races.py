@@ -5,6 +5,7 @@ missing, as an edit. What is known goes to the C++ side (locus/engine/races.h), 
 from __future__ import annotations
 
 import ast
+import gc
 import types
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,16 @@ import torch
 
 from locus import faults
 from locus.blame import facts
-from locus.fixing import rewriting
-from locus.program import expressions, histories, places, source
+from locus.fixing import device_text, rewriting
+from locus.program import expressions, histories, places, source, values
 
 if TYPE_CHECKING:
     from locus.program.raw_shapes import RawCase, RawOperand, RawRace, RawSide
     from locus.program.shapes import Edit, Location, Operand, RaceFacts
 
 CURRENT = "torch.cuda.current_stream()"
+_UNKNOWN = -1
+"""Instead of a device's number."""
 
 
 def build(raw: RawRace) -> RaceFacts:
@@ -38,7 +41,7 @@ def build(raw: RawRace) -> RaceFacts:
         fix = race.fix()
     except BaseException as error:
         faults.note("the wait of a race", error)
-    return {
+    built: RaceFacts = {
         "kind": race.kind,
         "first": {"at": race.first_at, "op": _op(first), "stream": race.words(first), "writes": first["writes"]},
         "second": {"at": race.second_at, "op": _op(second), "stream": race.words(second), "writes": second["writes"]},
@@ -49,6 +52,8 @@ def build(raw: RawRace) -> RaceFacts:
         "wait": "" if fix else race.missing(),
         "in_backward": raw["in_backward"],
     }
+    places.release_locals(frames)
+    return built
 
 
 def _op(side: RawSide) -> str:
@@ -105,14 +110,20 @@ class _Race:
                         return f"{holder}.{name}"
         return ""
 
-    def expression(self, side: RawSide) -> str:
+    def expression(self, side: RawSide, place: _Place) -> str:
         """An expression that is the stream, where the second access happens; "" where there is none."""
-        if [side["device"], side["stream"]] == list(self.raw["current"]):
-            return CURRENT
+        if side["current"]:
+            return self.call("current_stream", side["device"], place, self.raw["current"])
         if side["stream"] == 0:
-            here = self.raw["current"][0] == side["device"]
-            return "torch.cuda.default_stream()" if here else f"torch.cuda.default_stream({side['device']})"
+            return self.call("default_stream", side["device"], place, self.raw["current"])
         return self.name_of(side)
+
+    def call(self, function: str, device: int, place: _Place, current: int) -> str:
+        """`torch.cuda.synchronize()`, with the device where that is not the current one."""
+        words = ""
+        if device != current:
+            words = device_text.numbered(place.file, place.statement, f"cuda:{device}", self.users)
+        return f"torch.cuda.{function}({words})"
 
     def operands(self) -> list[Operand]:
         """The tensor that both have, as an operand of the second access."""
@@ -157,14 +168,23 @@ class _Race:
         place = _Place.at(self.second_at)
         if place is None:
             return None
-        stream = self.expression(self.first)
+        stream = self.expression(self.first, place)
+        synchronize = self.call("synchronize", self.first["device"], place, self.raw["current"])
         if self.second["device"] < 0:
-            return place.insert(f"{stream}.synchronize()" if stream else "torch.cuda.synchronize()")
+            return place.insert(f"{stream}.synchronize()" if stream else synchronize)
         around = place.stream_block() if self.kind != "freed" and self.first["stream"] == 0 else None
-        if around is not None:
+        if around is not None and self._is_second(around[1]):
             block, waiting = around
-            return block.insert(f"{waiting}.wait_stream({CURRENT})")
-        return place.insert(f"{CURRENT}.wait_stream({stream})" if stream else "torch.cuda.synchronize()")
+            outside = _device_around(self.second)
+            before = self.call("current_stream", self.first["device"], block, outside)
+            return block.insert(f"{place.file.flat(waiting)}.wait_stream({before})")
+        waits = self.expression(self.second, place)
+        return place.insert(f"{waits}.wait_stream({stream})" if stream and waits not in ("", stream) else synchronize)
+
+    def _is_second(self, node: ast.expr) -> bool:
+        """Whether an expression is the stream of the second access, as far as is known."""
+        value = values.evaluate(node, self.frame) if self.frame is not None else None
+        return not isinstance(value, torch.Stream) or _is_stream(value, self.second)
 
     def _record(self) -> tuple[Edit, Location] | None:
         """`x.record_stream(…)` before the line that uses `x` on the other stream."""
@@ -181,7 +201,10 @@ class _Race:
             node = given[0] if len(given) == 1 == len(place.node.args) else None
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return None
-        return place.insert(f"{place.file.flat(node)}.record_stream({CURRENT})")
+        tensor = place.file.flat(node)
+        here = place.stream_block() is not None or self.first["device"] == self.raw["current"]
+        stream = CURRENT if here else f"torch.cuda.current_stream({tensor}.device)"
+        return place.insert(f"{tensor}.record_stream({stream})")
 
     def _wait_for_work(self) -> tuple[Edit, Location] | None:
         started, place = _Place.at(self.first_at), _Place.at(self.second_at)
@@ -235,9 +258,9 @@ class _Place:
         edit = self.file.insertion(self.statement.lineno - 1, "\n".join(indent + line for line in lines))
         return (edit, self.location) if edit is not None else None
 
-    def stream_block(self) -> tuple[_Place, str] | None:
+    def stream_block(self) -> tuple[_Place, ast.expr] | None:
         """The `with torch.cuda.stream(s):` around the statement, where there is one such block, and its `s`."""
-        found: list[tuple[ast.With, str]] = []
+        found: list[tuple[ast.With, ast.expr]] = []
         for outer in self.file.ancestors(self.statement):
             if isinstance(outer, source.Scope):
                 break
@@ -248,12 +271,12 @@ class _Place:
                 if not isinstance(call, ast.Call) or histories.called_name(call) != "stream" or len(call.args) != 1:
                     continue
                 if isinstance(call.args[0], (ast.Name, ast.Attribute)):
-                    found.append((outer, self.file.flat(call.args[0])))
+                    found.append((outer, call.args[0]))
         if len(found) != 1:
             return None
-        block, name = found[0]
+        block, stream = found[0]
         at = places.location(self.file.file, block.lineno, block.lineno, -1, -1, self.location["function"])
-        return _Place(self.file, None, block, at), name
+        return _Place(self.file, None, block, at), stream
 
 
 def _node(file: source.Source, at: Location) -> ast.AST | None:
@@ -272,3 +295,11 @@ def _is_stream(value: object, side: RawSide) -> bool:
         and value.device_index == side["device"]
         and side["stream"] != 0
     )
+
+
+def _device_around(side: RawSide) -> int:
+    """The current device around the `with torch.cuda.stream(…)` that the stream is current in, which has its own."""
+    blocks = [each for each in gc.get_objects() if type(each) is torch.cuda.StreamContext]
+    before = [each.src_prev_stream for each in blocks if _is_stream(each.stream, side)]
+    found = {stream.device_index for stream in before if stream is not None}
+    return found.pop() if len(found) == 1 else _UNKNOWN

@@ -62,6 +62,19 @@ def write(
     return words or file.once(_literals).get(device, f'"{device}"')
 
 
+def numbered(file: source.Source, node: ast.AST, device: str, frames: list[types.FrameType]) -> str:
+    """The words for a card that is not the current one, which a name for plain "cuda" would mean."""
+    words, scope = write(file, node, device, frames), function_of(file, node)
+    frame = frame_of(file, scope, frames)
+    said = ast.parse(words, mode="eval").body
+    value = values.evaluate(said, frame) if frame is not None else None
+    # A function may be given tensors of any device; outside of functions the number says more than a tensor does.
+    if frame is not None and scope is not file.tree and isinstance(said, ast.Attribute) and said.attr == "device":
+        owner = values.evaluate(said.value, frame)
+        value = owner.device if values.is_tensor(owner) else value
+    return words if str(value) == device else f'"{device}"'
+
+
 def _literals(file: source.Source) -> dict[str, str]:
     """How a file writes the first card where it writes it as a literal: "cuda" or "cuda:0"."""
     plain, numbered = '"cuda"' in file.text or "'cuda'" in file.text, "cuda:0" in file.text

@@ -59,6 +59,8 @@ class Request:
     match: names.Match | None
     names: names.Names
     steps: list[histories.Step]
+    current: int = -1
+    """The number of the current device, where the bridge has told it."""
 
     def place(self) -> tuple[source.Source, ast.expr] | None:
         """The operand's expression where it is used, and its file."""
@@ -197,7 +199,11 @@ def synchronize(request: Request) -> Edit | None:
         return None
     if not isinstance(use.frame.f_globals.get("torch"), types.ModuleType) or not starts_line(use.file, use.statement):
         return None
-    return use.file.insertion(use.statement.lineno - 1, f"{indent_of(use.file, use.statement)}torch.cuda.synchronize()")
+    device, words = request.case["device"], ""
+    if request.current >= 0 and device != f"cuda:{request.current}":
+        words = device_text.numbered(use.file, use.statement, device, request.users)
+    indent = indent_of(use.file, use.statement)
+    return use.file.insertion(use.statement.lineno - 1, f"{indent}torch.cuda.synchronize({words})")
 
 
 def assign_to(request: Request) -> Edit | None:

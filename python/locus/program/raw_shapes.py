@@ -58,6 +58,8 @@ class RawSide(TypedDict):
     stream: int
     stream_site: int
     collective: bool
+    current: bool
+    """It is the current stream of its device, where the second access happens."""
 
 
 class _RawRaceMore(TypedDict, total=False):
@@ -74,8 +76,8 @@ class RawRace(_RawRaceMore):
     in_backward: bool
     first: RawSide
     second: RawSide
-    current: tuple[int, int]
-    """The current stream where the second access happens: its device and number."""
+    current: int
+    """The current device where the second access happens."""
     tensor: torch.Tensor | None
 
 
@@ -105,6 +107,8 @@ class _RawCaseMore(TypedDict, total=False):
     policy: int
     alone: bool
     caught_by: Location | None
+    current: int
+    """The current device, where that matters."""
     held: HeldMemory
     """Memory has run out: no rule is broken, and there are no operands."""
 
