@@ -54,8 +54,9 @@ std::string why_of(const Facts& facts) {
       return "a capture records kernels and runs none: nothing can be waited for, and no value is there to be read";
     case What::kFreed:
       return fmt::format(
-          "{}() at {} {} it in the capture; no name in the program leads to it any more, so new data that was bound to "
-          "that name never reaches the graph",
+          "{}() at {} {} it in the capture; nothing in the program holds the tensor any more, so that the allocator "
+          "may "
+          "give the memory to another one",
           facts.op, told::at(facts.first), facts.words);
     case What::kMoved:
       return fmt::format("{}() at {} {} it in the capture; the tensor was resized or given other memory since",

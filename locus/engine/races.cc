@@ -23,12 +23,15 @@ std::string who(const Side& side) { return side.op == "the host" ? side.op : sid
 /// "mul() at train.py:12"
 std::string call(const Side& side) { return fmt::format("{} at {}", who(side), at(side.at)); }
 
+/// " on the stream `side`"; the host does things nowhere else.
+std::string on(const Side& side) { return side.stream == "the host" ? "" : " on " + side.stream; }
+
 std::string named(const Facts& facts) {
   for (const Operand& operand : facts.operands) {
     if (!operand.name.empty()) return "`" + operand.name + "`";
     if (!operand.expression.empty()) return "`" + operand.expression + "`";
   }
-  return "a tensor";
+  return facts.name.empty() ? "a tensor" : "`" + facts.name + "`";
 }
 
 std::string message_of(const Facts& facts) {
@@ -36,13 +39,13 @@ std::string message_of(const Facts& facts) {
   const std::string name = named(facts), where = facts.in_backward ? " in backward" : "";
   switch (facts.kind) {
     case Kind::kRead:
-      return fmt::format("{}{} reads {} on {} before {} has written it", who(second), where, name, second.stream,
+      return fmt::format("{}{} reads {}{} before {} has written it", who(second), where, name, on(second),
                          first.stream);
     case Kind::kOverwritten:
       if (first.writes)
-        return fmt::format("{}{} writes {} on {} while {} may still write it", who(second), where, name, second.stream,
+        return fmt::format("{}{} writes {}{} while {} may still write it", who(second), where, name, on(second),
                            first.stream);
-      return fmt::format("{}{} overwrites {} on {} while {} may still read it", who(second), where, name, second.stream,
+      return fmt::format("{}{} overwrites {}{} while {} may still read it", who(second), where, name, on(second),
                          first.stream);
     case Kind::kFreed:
       return fmt::format("{}{} is given the memory of a tensor that {} may still use", who(second), where,
@@ -68,9 +71,9 @@ std::string why_of(const Facts& facts) {
           "before that",
           call(first), call(second));
     default:
-      return fmt::format("{} {} it on {}, {} {} it on {}, and nothing makes the second wait for the first", call(first),
-                         first.writes ? "writes" : "reads", first.stream, call(second),
-                         second.writes ? "writes" : "reads", second.stream);
+      return fmt::format("{} {} it{}, {} {} it{}, and nothing makes the second wait for the first", call(first),
+                         first.writes ? "writes" : "reads", on(first), call(second), second.writes ? "writes" : "reads",
+                         on(second));
   }
 }
 
@@ -85,8 +88,8 @@ void from_json(const Json& json, Side& side) {
 void from_json(const Json& json, Facts& facts) {
   std::string kind;
   Fields(json, "facts")("kind", kind)("first", facts.first)("second", facts.second)("cause", facts.cause)(
-      "operands", facts.operands)("fixes", facts.fixes)("step", facts.step)("wait", facts.wait)("in_backward",
-                                                                                                facts.in_backward);
+      "operands", facts.operands)("name", facts.name)("fixes", facts.fixes)("step", facts.step)("wait", facts.wait)(
+      "in_backward", facts.in_backward);
   facts.kind = told::kind_named(kKinds, "kind", kind);
 }
 

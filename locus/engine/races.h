@@ -39,6 +39,7 @@ struct Facts {
   Side first, second;  ///< in the order of the program's calls
   Location cause;      ///< where a wait is missing; unknown: the second
   std::vector<Operand> operands;
+  std::string name;  ///< what the program calls the memory, where no operand does
   std::vector<Fix> fixes;
   std::int64_t step = 0;
   std::string wait;  ///< what would order them: "torch.cuda.current_stream().wait_stream(side)"

@@ -228,3 +228,4 @@ def test_every_refill_counts(program, elements, fill):
     """
     (finding,) = check_source(program, textwrap.dedent(text), devices=1).findings
     assert (finding["code"], finding["count"]) == ("LOC034", 5)
+    assert finding["message"].startswith(f"the host overwrites `{fill.partition('.')[0].partition('[')[0]}` while ")

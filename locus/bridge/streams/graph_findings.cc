@@ -51,7 +51,8 @@ bool report_refusal(const char* op, const char* words) {
 void report_gone(engine::SiteId site, engine::OperatorId op, bool freed, bool written) {
   if (!collects()) return;
   const std::string name = operator_name(op);
-  report(freed ? "freed" : "moved", name.substr(name.rfind(':') + 1), written ? "writes" : "reads", site);
+  const std::string word = name.substr(name.rfind(':') + 1);
+  report(freed ? "freed" : "moved", word.substr(0, word.find('.')), written ? "writes" : "reads", site);
 }
 
 void note_numbers(const std::string& op, const std::string& numbers, std::uint32_t capture) {

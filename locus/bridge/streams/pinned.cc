@@ -137,6 +137,7 @@ struct Fault {
   order::Conflict conflict;
   Kind kind;
   order::Note note;
+  const char* at;
   PolicyState policy;  ///< of the thread, at that time
 };
 constexpr size_t kMostFaults = 256;  // further ones between two reports are dropped
@@ -251,7 +252,7 @@ bool open_pinned(void* address, bool writes) noexcept {
   for (const order::Conflict& conflict : found) {
     stream_order().host_waits(conflict.first.lane);
     const std::lock_guard lock(g_faults.mutex);
-    if (g_faults.count < kMostFaults) g_faults.all[g_faults.count++] = {conflict, kind, note, policy_state()};
+    if (g_faults.count < kMostFaults) g_faults.all[g_faults.count++] = {conflict, kind, note, at, policy_state()};
     g_any_faults.store(true, std::memory_order_release);
   }
   return true;
@@ -268,7 +269,7 @@ void report_pinned_faults() {
   const PolicyState here = policy_state();
   for (const Fault& fault : seen) {
     set_policy_state(fault.policy);
-    report_race(fault.conflict, {order::kHost, fault.kind, fault.note, nullptr});
+    report_race(fault.conflict, {order::kHost, fault.kind, fault.note, nullptr, reinterpret_cast<uintptr_t>(fault.at)});
   }
   set_policy_state(here);
 }

@@ -67,12 +67,12 @@ void report_race(const order::Conflict& conflict, const LaterAccess& later) {
     const Side second = side(later.note, later.kind, later.lane);
     const bool in_backward = user_site() == 0 && in_autograd_node();
     return in_python(
-        [first, second, key, in_backward, device = t_current_device, freed = conflict.first.freed,
-         tensor = later.tensor != nullptr ? *later.tensor : at::Tensor()] {
+        [first, second, key, in_backward, device = t_current_device, address = later.address,
+         freed = conflict.first.freed, tensor = later.tensor != nullptr ? *later.tensor : at::Tensor()] {
           py::dict raw;
           raw["kind"] = "race", raw["key"] = key, raw["freed"] = freed, raw["in_backward"] = in_backward;
           raw["first"] = side_dict(first), raw["second"] = side_dict(second);
-          raw["current"] = device;
+          raw["current"] = device, raw["address"] = address;
           raw["tensor"] = tensor.defined() ? py::cast(tensor) : py::none();
           return report_raw(raw, c10::Device(c10::kCPU));
         },

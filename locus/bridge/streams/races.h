@@ -15,7 +15,8 @@ struct LaterAccess {
   order::Lane lane;
   order::Kind kind;
   order::Note note;
-  const at::Tensor* tensor;  ///< nullptr: it has none yet
+  const at::Tensor* tensor;   ///< nullptr: it has none yet
+  std::uint64_t address = 0;  ///< of an access that is no operator's
 };
 
 /// Reports the first of its kind, counts the others. Then the program goes on as if it had waited.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import sys
 import types
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,9 @@ def build(raw: RawRace) -> RaceFacts:
     race = _Race(raw, users)
     fix: tuple[Edit, Location] | None = None
     operands: list[Operand] = []
+    name = ""
     try:
-        operands = race.operands()
+        operands, name = race.operands(), race.name_of_memory()
     except BaseException as error:  # what an object of the program raises when it is looked at
         faults.note("the tensor of a race", error)
     try:
@@ -47,6 +49,7 @@ def build(raw: RawRace) -> RaceFacts:
         "second": {"at": race.second_at, "op": _op(second), "stream": race.words(second), "writes": second["writes"]},
         "cause": fix[1] if fix else race.second_at,
         "operands": operands,
+        "name": name,
         "fixes": [fix[0]] if fix else [],
         "step": int(raw.get("step", 0)),
         "wait": "" if fix else race.missing(),
@@ -108,7 +111,11 @@ class _Race:
                 for name, value in getattr(frame.f_locals.get(holder), "__dict__", {}).items():
                     if _is_stream(value, side):
                         return f"{holder}.{name}"
-        return ""
+        if not self.raw["in_backward"]:
+            return ""
+        # No frame runs there: what the module calls it.
+        shared = values.globals_of(self.second_at["file"], []) if self.second_at["line"] else {}
+        return next((name for name, value in list(shared.items()) if _is_stream(value, side)), "")
 
     def expression(self, side: RawSide, place: _Place) -> str:
         """An expression that is the stream, where the second access happens; "" where there is none."""
@@ -124,6 +131,17 @@ class _Race:
         if device != current:
             words = device_text.numbered(place.file, place.statement, f"cuda:{device}", self.users)
         return f"torch.cuda.{function}({words})"
+
+    def name_of_memory(self) -> str:
+        """What the line of the second access calls memory that it uses without an operator; "" where it has no name."""
+        place = _Place.at(self.second_at) if self.raw["address"] and self.frame is not None else None
+        if place is None or self.frame is None:
+            return ""
+        for node in ast.walk(place.statement):
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                if _has_memory(values.evaluate(node, self.frame), self.raw["address"]):
+                    return place.file.flat(node)
+        return ""
 
     def operands(self) -> list[Operand]:
         """The tensor that both have, as an operand of the second access."""
@@ -303,3 +321,14 @@ def _device_around(side: RawSide) -> int:
     before = [each.src_prev_stream for each in blocks if _is_stream(each.stream, side)]
     found = {stream.device_index for stream in before if stream is not None}
     return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def _has_memory(value: object, address: int) -> bool:
+    """Whether a tensor or an array of NumPy's is, or may be, in the memory at an address."""
+    if values.is_tensor(value):
+        storage = value.untyped_storage()
+        return value.device.type == "cpu" and 0 <= address - storage.data_ptr() < storage.nbytes()
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray):
+        return False
+    return bool(0 <= address - value.__array_interface__["data"][0] < value.nbytes)

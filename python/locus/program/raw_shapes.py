@@ -78,6 +78,8 @@ class RawRace(_RawRaceMore):
     second: RawSide
     current: int
     """The current device where the second access happens."""
+    address: int
+    """Of memory that the host has used without an operator; else 0."""
     tensor: torch.Tensor | None
 
 

@@ -317,6 +317,7 @@ class RaceFacts(TypedDict):
     second: RaceSide
     cause: Location
     operands: list[Operand]
+    name: str
     fixes: list[Edit]
     step: int
     wait: str
