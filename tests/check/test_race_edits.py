@@ -229,3 +229,32 @@ def test_every_refill_counts(program, elements, fill):
     (finding,) = check_source(program, textwrap.dedent(text), devices=1).findings
     assert (finding["code"], finding["count"]) == ("LOC034", 5)
     assert finding["message"].startswith(f"the host overwrites `{fill.partition('.')[0].partition('[')[0]}` while ")
+
+
+def test_a_gradient_has_its_own_name(program):
+    text = """
+import torch
+s = torch.cuda.Stream()
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        with torch.cuda.stream(s):
+            made = grad * 2
+        return made
+
+x = torch.ones(4, device="cuda", requires_grad=True)
+y = Doubled.apply(x * 1).sum()
+y.backward()
+torch.cuda.synchronize()
+"""
+    told = [finding["message"] for finding in check_source(program, text, devices=1).findings]
+    assert [each.partition(" on the ")[0] for each in told] == [
+        "mul() reads `grad`",
+        "mul() in backward reads `made`",
+    ]
+    assert "before the stream `s` has written it" in told[1]

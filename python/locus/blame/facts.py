@@ -308,7 +308,8 @@ class _Case:
     ) -> tuple[ast.expr | None, OnDevice | None]:
         """The tensor that the program knows, for a result in the middle of a library function that nobody knows."""
         known = histories.history(tensor)
-        if use.inner is None:
+        # A gradient that races is no result of what backward() was called on.
+        if use.inner is None or (self.case["kind"] == "read-too-early" and self.case["in_backward"]):
             return None, tensor
         if known and device == "cpu":
             in_there = (
