@@ -171,7 +171,8 @@ class Block {
       remark("because", meaning_of(fact));
       said = true;
     }
-    if (!said) remark("because", fmt::format("{}: nothing in the program speaks for another line", meaning_of(best.edit)));
+    if (!said)
+      remark("because", fmt::format("{}: nothing in the program speaks for another line", meaning_of(best.edit)));
     std::vector<Location> shown{finding_.cause};
     for (const engine::Candidate& each : finding_.candidates) {
       const bool known = std::ranges::any_of(
