@@ -102,7 +102,10 @@ void to_json(Json& json, const Owner& owner) {
 
 std::string nameless(const Operand& operand) {
   const bool computed = !operand.history.empty() && operand.history.back().action == Action::kComputed;
-  if (computed && !operand.history.back().op.empty()) return "result of " + operand.history.back().op + "()";
+  if (computed && !operand.history.back().op.empty()) {
+    const std::string& op = operand.history.back().op;
+    return "result of " + (op.back() == ')' ? op : op + "()");  // a call's own text has its arguments
+  }
   if (!operand.argument.empty()) return operand.argument;
   return operand.position < 0 ? "operand" : "operand " + std::to_string(operand.position);
 }

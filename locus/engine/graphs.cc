@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "locus/engine/json_fields.h"
+#include "locus/engine/said.h"
 #include "locus/engine/told_facts.h"
 
 namespace locus::engine::graphs {
@@ -23,7 +24,7 @@ bool is_about(const Facts& facts, std::string_view word) { return facts.words.fi
 std::string message_of(const Facts& facts) {
   switch (facts.what) {
     case What::kRefused:
-      return fmt::format("{}() in the capture of a CUDA graph: {}", facts.op, facts.words);
+      return fmt::format("{} in the capture of a CUDA graph: {}", said(facts.op), facts.words);
     case What::kFreed:
       return fmt::format("the graph {} memory of a tensor that has been freed", facts.words);
     case What::kMoved:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "locus/engine/json_fields.h"
+#include "locus/engine/said.h"
 #include "locus/engine/told_facts.h"
 
 namespace locus::engine::races {
@@ -19,7 +20,7 @@ constexpr told::KindInfo<Kind> kKinds[] = {
 };
 
 /// "mul()", or the host itself, where no operator was called.
-std::string who(const Side& side) { return side.op == "the host" ? side.op : side.op + "()"; }
+std::string who(const Side& side) { return side.op == "the host" ? side.op : said(side.op); }
 /// "mul() at train.py:12"
 std::string call(const Side& side) { return fmt::format("{} at {}", who(side), at(side.at)); }
 

@@ -180,6 +180,44 @@ def test_works_in_a_list_are_waited_for_one_by_one(program, tmp_path, call, edit
     assert set(written) == ({edit} if edit else set())
 
 
+REDUCED = """
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(dist.get_rank())
+side, x = torch.cuda.Stream(), torch.ones(64, device="cuda")
+{lines}
+torch.cuda.synchronize()
+dist.destroy_process_group()
+"""
+READ_BEFORE = """
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x + 1
+dist.all_reduce(x)
+"""
+REDUCED_IN_BLOCK = """
+x.mul_(2)
+with torch.cuda.stream(side):
+    dist.all_reduce(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "edit"),
+    [
+        (READ_BEFORE, "torch.cuda.current_stream().wait_stream(side)"),
+        (REDUCED_IN_BLOCK, "side.wait_stream(torch.cuda.current_stream())"),
+    ],
+    ids=["after another stream", "in a block"],
+)
+def test_collectives_wait_with_the_current_stream(program, tmp_path, lines, edit):
+    path = tmp_path / "program.py"
+    path.write_text(START + REDUCED.format(lines=lines))
+    (finding,) = check(program, path, devices=2, options=("--nproc", "2")).findings
+    assert [fix["new"].strip() for fix in finding["fixes"]] == [edit]
+
+
 COPIED_ON = """
 src = torch.arange(6.0, device="cuda:0")
 host = src.to("cpu", non_blocking=True)
@@ -258,3 +296,20 @@ torch.cuda.synchronize()
         "mul() in backward reads `made`",
     ]
     assert "before the stream `s` has written it" in told[1]
+
+
+def test_values_are_read_in_the_words_of_the_program(program):
+    early = """
+host = torch.ones(4, device="cuda").to("cpu", non_blocking=True)
+print(float(host[1]))
+"""
+    (finding,) = check_source(program, START + early, devices=1).findings
+    assert finding["message"].startswith("item() reads the result of a non-blocking copy")
+    captured = """
+graph, x = torch.cuda.CUDAGraph(), torch.ones(4, device="cuda")
+with torch.cuda.graph(graph):
+    y = x * 2
+    print(y.sum().item() * 0)
+"""
+    (finding,) = check_source(program, START + captured, devices=1).findings
+    assert finding["message"].startswith("item() in the capture of a CUDA graph")

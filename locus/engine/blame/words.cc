@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "locus/engine/said.h"
+
 namespace locus::engine {
 namespace {
 
@@ -86,7 +88,7 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
     case Code::kForkCuda:
       return "CUDA was used in a process that was forked from one that had used it";
     case Code::kReadTooEarly:
-      return fmt::format("{}() reads the result of a non-blocking copy before anything waited for it", broken.op);
+      return fmt::format("{} reads the result of a non-blocking copy before anything waited for it", said(broken.op));
     default:
       break;
   }

@@ -193,16 +193,22 @@ class _Race:
         around = place.stream_block() if self.kind != "freed" and self.first["stream"] == 0 else None
         if around is not None and self._is_second(around[1]):
             block, waiting = around
-            outside = _device_around(self.second)
+            outside = _device_around(self._value(waiting))
             before = self.call("current_stream", self.first["device"], block, outside)
             return block.insert(f"{place.file.flat(waiting)}.wait_stream({before})")
-        waits = self.expression(self.second, place)
+        if self.second["collective"]:  # its stream waits for the current one
+            waits = self.call("current_stream", self.second["device"], place, self.raw["current"])
+        else:
+            waits = self.expression(self.second, place)
         return place.insert(f"{waits}.wait_stream({stream})" if stream and waits not in ("", stream) else synchronize)
 
     def _is_second(self, node: ast.expr) -> bool:
-        """Whether an expression is the stream of the second access, as far as is known."""
-        value = values.evaluate(node, self.frame) if self.frame is not None else None
-        return not isinstance(value, torch.Stream) or _is_stream(value, self.second)
+        """Whether an expression is the stream of the second access or, as far as is known, may be."""
+        value = self._value(node)
+        return self.second["collective"] or not isinstance(value, torch.Stream) or _is_stream(value, self.second)
+
+    def _value(self, node: ast.expr) -> object:
+        return values.evaluate(node, self.frame) if self.frame is not None else None
 
     def _record(self) -> tuple[Edit, Location] | None:
         """`x.record_stream(…)` before the line that uses `x` on the other stream."""
@@ -315,11 +321,11 @@ def _is_stream(value: object, side: RawSide) -> bool:
     )
 
 
-def _device_around(side: RawSide) -> int:
-    """The current device around the `with torch.cuda.stream(…)` that the stream is current in, which has its own."""
+def _device_around(stream: object) -> int:
+    """The current device around the `with torch.cuda.stream(stream)` that runs: inside it is the stream's."""
     blocks = [each for each in gc.get_objects() if type(each) is torch.cuda.StreamContext]
-    before = [each.src_prev_stream for each in blocks if _is_stream(each.stream, side)]
-    found = {stream.device_index for stream in before if stream is not None}
+    before = [each.src_prev_stream for each in blocks if each.stream is stream]
+    found = {each.device_index for each in before if each is not None}
     return found.pop() if len(found) == 1 else _UNKNOWN
 
 
