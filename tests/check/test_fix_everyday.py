@@ -299,6 +299,40 @@ torch.manual_seed(0)
 print(f"{mix(torch.ones(4, 2, device='cuda')).sum().item():.3f}")
 """
 
+SETTER = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Offset(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 2)
+        self.offset = None
+
+    def set_offset(self, offset):
+        self.offset = offset
+
+    def forward(self, x):
+        return self.out(x) + self.offset.log()
+
+
+def main():
+    torch.manual_seed(0)
+    model = Offset().cuda()
+    offset = torch.tensor([0.7, 0.3])
+    offset.cuda()
+    model.set_offset(offset)
+    losses = []
+    for _ in range(3):
+        losses.append(model(torch.ones(3, 4).cuda()).sum().detach())
+    print(f"{np.mean(losses):.3f}")
+
+
+main()
+"""
+
 EVERYDAY = {
     "labels": Idioms(
         LABELS, {"    inputs = inputs.to(device)\n": "    inputs = inputs.to(device)\n    labels = labels.to(device)\n"}
@@ -315,6 +349,7 @@ EVERYDAY = {
     "dropped": Idioms(
         DROPPED, {"\nprior.cuda()": "\nprior = prior.cuda()", "\nbatch.cuda()": "\nbatch = batch.cuda()"}
     ),
+    "setter": Idioms(SETTER, {"    offset.cuda()": "    offset = offset.cuda()", ".detach())": ".detach().item())"}),
     "not_moved": Idioms(NOT_MOVED, {"Scores().fit(data)": "Scores().fit(data).to(device)"}),
     "base_class": Idioms(BASE_CLASS, {"[1.0, 2.0, 4.0])": "[1.0, 2.0, 4.0], device=self.device)"}),
     "generated": Idioms(

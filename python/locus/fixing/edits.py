@@ -26,7 +26,7 @@ from locus.fixing.rewriting import (
     statements_after,
 )
 from locus.fixing.said_devices import move_to
-from locus.program import batches, expressions, histories, names, places, source, values
+from locus.program import batches, bindings, expressions, histories, names, places, source, values
 from locus.program.shapes import Edit
 from locus.program.source import Change
 from locus.program.text_index import last_line
@@ -187,9 +187,19 @@ def cpu_numpy(request: Request) -> Edit | None:
     if method is not None and method.attr in ("numpy", "__array__", "tolist"):
         node = method.value
     if node is None:
-        return None
+        return _kept_on_host(request)
     detach = request.facts["requires_grad"] and "detach" not in ast.dump(node)
     return append_call(use.file, node, ".detach().cpu()" if detach else ".cpu()")
+
+
+def _kept_on_host(request: Request) -> Edit | None:
+    """`losses.append(loss.detach())` -> `… .item())`, for a list that NumPy is given: its elements have no names."""
+    held = re.fullmatch(r"([\w.]+)\[\d+\]", request.facts["name"])
+    for file, scope in scopes(request) if held is not None else ():
+        put = bindings.puts(scope, held[1]) if held is not None else []
+        if len(put) == 1:
+            return append_call(file, put[0][2], ".item()" if request.facts["zero_dim"] else ".cpu()")
+    return None
 
 
 def synchronize(request: Request) -> Edit | None:

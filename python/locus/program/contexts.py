@@ -77,3 +77,31 @@ def stores_outside(
                     own = is_method and ast.unparse(target.value) == bindings.self_name(context.scope)
                     if not own and values.evaluate(target.value, frame) is owner:
                         yield Context(context.file, context.scope, frame, statement.lineno), statement, target, bound
+
+
+def given_to_method(
+    users: list[types.FrameType], context: Context, name: str
+) -> Iterator[tuple[Context, ast.stmt, ast.expr]]:
+    """`prior` of `model.set_prior(prior)` in a function that runs, for the parameter of a method that has ended."""
+    method = getattr(context.scope, "name", "")
+    if context.me is values.MISSING or not method or method.startswith("__"):
+        return
+    for frame in users:
+        outer = of_frame(users, frame)
+        for call in outer.file.calls(outer.scope, method) if outer is not None else ():
+            is_own = isinstance(call.func, ast.Attribute) and values.evaluate(call.func.value, frame) is context.me
+            given = bindings.argument_of(call, context.file, context.scope, name) if is_own else None
+            statement = outer.file.statement(call) if outer is not None else None
+            if given is not None and statement is not None and outer is not None:
+                yield Context(outer.file, outer.scope, frame, statement.lineno), statement, given
+
+
+def taken(users: list[types.FrameType], node: ast.IfExp, context: Context) -> list[ast.expr]:
+    """The branch that `a if x is None else b` has taken, where x is known; else both."""
+    test = node.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        held = value(users, test.left, context)
+        is_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+        if is_none and held is not values.MISSING:
+            return [node.body if (held is None) == isinstance(test.ops[0], ast.Is) else node.orelse]
+    return [node.body, node.orelse]

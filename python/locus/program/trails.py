@@ -103,7 +103,7 @@ class Trail:
             for side in self._likely(parts, context):
                 self._resolve(side, context, depth + 1)
         elif isinstance(node, ast.IfExp):
-            for branch in self._taken(node, context):
+            for branch in contexts.taken(self.users, node, context):
                 self._resolve(branch, context, depth + 1)
         elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
             self._resolve(node.elt, context, depth + 1)
@@ -118,16 +118,6 @@ class Trail:
         elif isinstance(node, ast.Dict):
             for element in self._likely(node.values, context):
                 self._resolve(element, context, depth + 1)
-
-    def _taken(self, node: ast.IfExp, context: Context) -> list[ast.expr]:
-        """The branch that `a if x is None else b` has taken, where x is known; else both."""
-        test = node.test
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
-            value = self.value(test.left, context)
-            is_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
-            if is_none and value is not values.MISSING:
-                return [node.body if (value is None) == isinstance(test.ops[0], ast.Is) else node.orelse]
-        return [node.body, node.orelse]
 
     def _element(self, node: ast.Subscript, context: Context) -> Part:
         """Which element a subscript takes out of a tuple or a dict, where it says so; not of a tensor."""
@@ -235,6 +225,9 @@ class Trail:
                 self._resolve(argument, context.caller, depth)
             return
         if context.frame is None:
+            for outer, statement, given in contexts.given_to_method(self.users, context, name):
+                self._add(Link(outer, statement, given, "argument", moved=bindings.is_move(given)))
+                self._resolve(given, outer, depth)
             return
         place = next((n for n, frame in enumerate(self.users) if frame is context.frame), None)
         if place is None or place + 1 >= len(self.users):
