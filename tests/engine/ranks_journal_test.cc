@@ -94,6 +94,15 @@ TEST(Journal, RanksThatWereEndedEarlyAreComparedUpToTheSameStep) {
   EXPECT_THAT(compare({cut_rank(0, true), cut_rank(7, true)}, {}), IsEmpty());
 }
 
+TEST(Journal, RanksThatWereEndedEarlyPartAtAnIfThatAsksForTheRank) {
+  Setting setting;
+  const Around around = [&](const Call&) { return setting; };
+  EXPECT_THAT(compare({cut_rank(0, true), cut_rank(7, false)}, {}, around), IsEmpty())
+      << "once an epoch, which may be longer on the other rank";
+  setting.by_rank = true;
+  EXPECT_THAT(compare({cut_rank(0, true), cut_rank(7, false)}, {}, around), SizeIs(1));
+}
+
 TEST(Journal, WhatARankDoesOnItsWayOutIsNotCompared) {
   Journal first = cut_rank(0, false), second = cut_rank(7, false);
   first.add(kind("barrier", 9), 2);
