@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from locus.fixing.rewriting import append_call
-from locus.program import places, source
+from locus.program import places, source, values
 
 if TYPE_CHECKING:
     from locus.program.shapes import Edit, Location
@@ -28,6 +28,8 @@ class Growth(NamedTuple):
     kept: ast.expr
     """What is put there."""
     name: str
+    value: object = values.MISSING
+    """What that is now, where a function that runs has it under a name."""
 
     @property
     def location(self) -> Location:
@@ -39,12 +41,25 @@ def find(name: str, frames: list[types.FrameType]) -> Growth | None:
     last = _last_part(name)
     for path in dict.fromkeys(frame.f_code.co_filename for frame in frames):
         file = source.load(path)
+        running = [frame for frame in frames if frame.f_code.co_filename == path]
         found = [] if file is None or not last else list(_growths(file, last))
+        found = [each._replace(value=_value_of(each.kept, running)) for each in found]
+        if len(found) > 1:  # `logs["loss"].append(loss)` beside `logs["norm"].append(norm)`
+            found = [each for each in found if _has_graph(each.value)] or found
         if len(found) == 1:
             return found[0]
         if found:
             return None
     return None
+
+
+def _value_of(node: ast.expr, frames: list[types.FrameType]) -> object:
+    known = (values.evaluate(node, frame) for frame in frames)
+    return next((value for value in known if value is not values.MISSING), values.MISSING)
+
+
+def _has_graph(value: object) -> bool:
+    return values.is_tensor(value) and value.grad_fn is not None
 
 
 def _last_part(name: str) -> str:
@@ -82,10 +97,26 @@ def without_graph(growth: Growth, spent: bool) -> Edit | None:
     """The same line with the tensor alone. `spent`: no backward() can use the graph any more."""
     if not spent and not _is_only_read(growth):
         return None
-    edit = append_call(growth.file, growth.kept, ".detach()")
+    edit: Edit | None
+    if isinstance(growth.value, (dict, list, tuple)):
+        edit = _each_without_graph(growth)
+    else:
+        edit = append_call(growth.file, growth.kept, ".detach()")
     if edit is None:
         return None
     return {**edit, "note": "keep the tensor without its graph; `.item()` keeps its number alone"}
+
+
+def _each_without_graph(growth: Growth) -> Edit | None:
+    """`history.append({k: v.detach() for k, v in out.items()})`, of what holds tensors and nothing else."""
+    held = growth.value.values() if isinstance(growth.value, dict) else growth.value
+    if not isinstance(growth.kept, ast.Name) or not isinstance(held, Iterable) or not all(map(values.is_tensor, held)):
+        return None
+    name = growth.kept.id
+    text = f"[v.detach() for v in {name}]"
+    if isinstance(growth.value, dict):
+        text = f"{{k: v.detach() for k, v in {name}.items()}}"
+    return growth.file.edit([source.Change.replace(growth.kept, text)])
 
 
 def _is_only_read(growth: Growth) -> bool:
