@@ -64,11 +64,19 @@ Told shared_device(const Facts& facts) {
                         name.empty() ? "the tensor" : "`" + name + "`", facts.device, at(facts.made), at(*facts.used)),
             {"\"cuda\" is the rank's own device there; a number that is written down is the same on every rank"}};
   }
-  return {fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device),
+  const std::string message =
+      fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device);
+  if (facts.made.line > 0)
+    return {message,
+            fmt::format("{} is written down at {}, where it is the same on every rank", facts.device, at(facts.made)),
+            {"write the rank's own device there, and give its number where a number is asked for (device_ids)"}};
+  const bool by_launcher = facts.subject == "LOCAL_RANK";
+  return {message,
           fmt::format("\"cuda\" is {} in every process until torch.cuda.set_device() chooses another; {} is not used "
                       "for it",
                       facts.device, facts.subject),
-          {"call torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])) before anything is put on a device"}};
+          {fmt::format("call torch.cuda.set_device({}) before anything is put on a device",
+                       by_launcher ? "int(os.environ[\"LOCAL_RANK\"])" : "rank")}};
 }
 
 Told shared_checkpoint(const Facts& facts) {

@@ -38,6 +38,17 @@ def device_words(use: Location, index: int) -> str:
     return f'f"cuda:{{{number}}}"' if number else ""
 
 
+def rank_words(place: Location, index: int) -> str:
+    """`f"cuda:{rank}"`, where a running function of the place's file has a variable for the number of the rank."""
+    for frame in places.walk(sys._getframe(1)):
+        if frame.f_code.co_filename == place["file"]:
+            numbers = [name for name, value in frame.f_locals.items() if type(value) is int and value == index]
+            telling = [name for word in _OF_A_RANK for name in sorted(numbers) if word in name.lower()]
+            if telling:
+                return f'f"cuda:{{{telling[0]}}}"'
+    return ""
+
+
 def _current(names: dict[str, object], index: int) -> str:
     """By way of PyTorch, where the program has chosen the device and the module has a name there."""
     alias = next((name for name, value in names.items() if value is torch), "")
@@ -51,9 +62,9 @@ def _names(use: Location) -> dict[str, object]:
     return {}
 
 
-def written_down(place: Location, device: str) -> tuple[Location, Edit | None] | None:
-    """Where a device with its number is written down that a call at a place uses, and the edit that leaves the number
-    out; None where it is not found.
+def written_down(place: Location, device: str, words: str = '"cuda"') -> tuple[Location, Edit | None] | None:
+    """Where a device with its number is written down that a call at a place uses, and the edit that writes these words
+    instead; None where it is not found.
     """
     try:
         file = source.load(place["file"])
@@ -77,7 +88,7 @@ def written_down(place: Location, device: str) -> tuple[Location, Edit | None] |
             file.file, found.lineno, found.end_lineno or found.lineno, found.col_offset, found.end_col_offset or -1, ""
         )
         is_text = isinstance(found.value, str)
-        return at, file.edit([Change.replace(found, '"cuda"')]) if is_text else None
+        return at, file.edit([Change.replace(found, words)]) if is_text and words else None
     except Exception:
         return None
 

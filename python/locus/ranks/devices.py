@@ -4,6 +4,7 @@ tensors for NCCL, modules that are wrapped in pieces, with the wrong number, or 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -179,9 +180,12 @@ def report_sharing(session: Session, device: str, sharing: list[int]) -> None:
     moves = sorted(entry for entry in moments.all_moves() if entry[1] == device)
     cause = places.location(*moves[0][2]) if moves and moves[0][2] else use
     variable = "LOCAL_RANK" if "LOCAL_RANK" in os.environ else "the rank"
-    seen.report(
-        session, Facts("shared-device", use, cause, "collective", ranks=sharing, device=device, subject=variable)
-    )
+    literal = own_device.written_down(cause, device, own_device.rank_words(cause, _own_device()))
+    facts = Facts("shared-device", use, cause, "collective", ranks=sharing, device=device, subject=variable)
+    if literal is not None:
+        at, edit = literal
+        facts = dataclasses.replace(facts, cause=at, made=at, fixes=[edit] if edit else [])
+    seen.report(session, facts)
 
 
 def _written_down(use: Location, device: str, sharing: list[int]) -> Facts | None:
