@@ -25,17 +25,6 @@ struct Told {
   std::vector<std::string> notes;
 };
 
-/// How one or several things are spoken of.
-struct Pronouns {
-  explicit Pronouns(std::size_t count) : one(count == 1) {}
-  bool one;
-  std::string it() const { return one ? "it" : "them"; }
-  std::string its() const { return one ? "its" : "their"; }
-  std::string it_is() const { return one ? "it is" : "they are"; }
-  std::string was() const { return one ? "was" : "were"; }
-  std::string s() const { return one ? "" : "s"; }
-};
-
 std::string on_device(const std::string& device) { return device == "cpu" ? "the CPU" : device; }
 std::string number_of(const std::string& device) { return device.substr(device.find(':') + 1); }
 
@@ -55,28 +44,25 @@ Told cpu_module(const Facts& facts) {
 }
 
 Told shared_device(const Facts& facts) {
-  std::string who;
-  for (const int rank : facts.ranks) who += (who.empty() ? "" : ", ") + std::to_string(rank);
+  const std::string message = fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank",
+                                          fmt::join(facts.ranks, ", "), facts.device);
   if (facts.used) {
     const std::string name = facts.operands.empty() ? "" : facts.operands.front().name;
-    return {fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device),
+    return {message,
             fmt::format("{} was put on {} at {}, on every rank, although each chooses a device of its own at {}",
                         name.empty() ? "the tensor" : "`" + name + "`", facts.device, at(facts.made), at(*facts.used)),
             {"\"cuda\" is the rank's own device there; a number that is written down is the same on every rank"}};
   }
-  const std::string message =
-      fmt::format("ranks {} of one group all use {}; NCCL wants a device for each rank", who, facts.device);
   if (facts.made.line > 0)
     return {message,
             fmt::format("{} is written down at {}, where it is the same on every rank", facts.device, at(facts.made)),
             {"write the rank's own device there, and give its number where a number is asked for (device_ids)"}};
-  const bool by_launcher = facts.subject == "LOCAL_RANK";
+  const char* number = facts.subject == "LOCAL_RANK" ? "int(os.environ[\"LOCAL_RANK\"])" : "rank";
   return {message,
           fmt::format("\"cuda\" is {} in every process until torch.cuda.set_device() chooses another; {} is not used "
                       "for it",
                       facts.device, facts.subject),
-          {fmt::format("call torch.cuda.set_device({}) before anything is put on a device",
-                       by_launcher ? "int(os.environ[\"LOCAL_RANK\"])" : "rank")}};
+          {fmt::format("call torch.cuda.set_device({}) before anything is put on a device", number)}};
 }
 
 Told shared_checkpoint(const Facts& facts) {

@@ -40,4 +40,15 @@ Finding missing(const Call& call, std::vector<int> waiting, int rank, const std:
 /// The finding of what was seen of calls that will never be one.
 Finding tell(const Parting& parting, const Around& around);
 
+/// How one or several things are spoken of.
+struct Pronouns {
+  explicit Pronouns(std::size_t count) : one(count == 1) {}
+  bool one;
+  std::string it() const { return one ? "it" : "them"; }
+  std::string its() const { return one ? "its" : "their"; }
+  std::string it_is() const { return one ? "it is" : "they are"; }
+  std::string was() const { return one ? "was" : "were"; }
+  std::string s() const { return one ? "" : "s"; }
+};
+
 }  // namespace locus::engine::ranks
