@@ -74,7 +74,7 @@ def on_the_way(
                 continue
             found = _cause(link, device, users, mixed)
             if link.how == "loop" and found.edit is None:
-                found = _at_edit(found._replace(edit=_first_in_loop(link)))
+                found = _at_edit(found._replace(edit=_first_in_loop(link, device)))
             lines.causes.append((found, told[number], number))
     return lines
 
@@ -113,9 +113,10 @@ def _at_edit(cause: Cause) -> Cause:
     return cause._replace(place=places.location(edit["file"], edit["line"], edit["line"], -1, -1, "", text))
 
 
-def _first_in_loop(link: Link) -> Edit | None:
-    """`y = y.to(device)` in `for x, y in pairs:`, like the x that the loop moves."""
-    file, moves, loop = link.context.file, siblings.moved_in_loop(link), link.statement
+def _first_in_loop(link: Link, device: str) -> Edit | None:
+    """`y = y.to(device)` in `for x, y in pairs:`, like the x that the loop moves there."""
+    file, loop = link.context.file, link.statement
+    moves = [move for move in siblings.moved_in_loop(link) if siblings.goes_to(move, link.context.frame, device)]
     if not moves or not isinstance(loop, (ast.For, ast.AsyncFor)):
         return None
     beside = file.statement(moves[0])

@@ -195,5 +195,5 @@ def made_on_device(tensor: torch.Tensor, device: str) -> Edit | None:
         words = device_text.write(made.file, made.call, device, places.user_frames(frames))
     finally:
         places.release_locals(frames)
-    # A number that is written down would be that of one rank.
-    return rewriting.device_argument(made.file, made.call, '"cuda"' if words.startswith('"') else words)
+    # A number that is written down would be that of one rank; the rank's own is what it has chosen.
+    return rewriting.device_argument(made.file, made.call, '"cuda"' if words.startswith(('"', 'f"')) else words)

@@ -6,6 +6,7 @@ Reads trees, and values only where a frame runs them.
 from __future__ import annotations
 
 import ast
+import types
 from typing import TypeGuard
 
 from locus.fixing import device_text, rewriting
@@ -23,10 +24,13 @@ def move_in_statement(link: Link, device: str) -> bindings.Move | None:
     moves = [node for node in _placed_in_statement(link) if bindings.is_move(node)]
     if not moves or not moves[0].args or isinstance(moves[0].args[0], (ast.Constant, ast.JoinedStr)):
         return None
-    words = moves[0].args[0]
-    frame = link.context.frame
-    value = values.evaluate(words, frame) if frame is not None else values.MISSING
-    return moves[0] if value is values.MISSING or device_text.same_device(value, device) else None
+    return moves[0] if goes_to(moves[0], link.context.frame, device) else None
+
+
+def goes_to(move: bindings.Move, frame: types.FrameType | None, device: str) -> bool:
+    """Whether `x.to(words)` puts things on the device, as far as is known."""
+    value = values.evaluate(move.args[0], frame) if frame is not None and move.args else values.MISSING
+    return value is values.MISSING or device_text.same_device(value, device)
 
 
 def _placed_in_statement(link: Link) -> list[ast.AST]:

@@ -27,6 +27,7 @@ def write(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame
         return ""
     number = int(device.partition(":")[2] or 0)
     ranks = [name for name, value in bound if type(value) is int and value == number and _says_rank(name)]
+    ranks.sort(key=lambda name: "local" not in name.lower())  # of several hosts, the rank is no number of a card
     return f'f"cuda:{{{ranks[0]}}}"' if ranks else ""
 
 

@@ -240,7 +240,8 @@ class Trail:
         argument = bindings.argument_of(use.node, context.file, context.scope, name)
         if argument is None:
             return
-        if name != bindings.self_name(context.scope):  # the object whose method it is was not passed
+        is_method = isinstance(context.file.parent(context.scope), ast.ClassDef)
+        if not is_method or name != bindings.self_name(context.scope):  # the object whose method it is was not passed
             self._add(Link(outside, use.statement, argument, "argument", moved=bindings.is_move(argument)))
         part = bindings.place_in_star(use.node, context.file, context.scope, name)
         self._resolve(argument, outside, depth, part)
