@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from locus.fixing.own_devices import rank_name
 from locus.program import places, source
 from locus.program.source import Change
 
 if TYPE_CHECKING:
     from locus.program.shapes import Edit, Location
 
-_OF_A_RANK = ("local", "rank", "gpu", "device")  # the more telling first
-
 
 def index_words(use: Location, index: int) -> str:
     """An expression for the number of this rank's device that is bound at a line of a live frame; "" without one."""
     names = _names(use)
-    numbers = [name for name, value in names.items() if type(value) is int and value == index]
-    telling = [name for word in _OF_A_RANK for name in sorted(numbers) if word in name.lower()]
-    return telling[0] if telling else _current(names, index)
+    return rank_name(names, index) or _current(names, index)
 
 
 def device_words(use: Location, index: int) -> str:
@@ -42,10 +39,9 @@ def rank_words(place: Location, index: int) -> str:
     """`f"cuda:{rank}"`, where a running function of the place's file has a variable for the number of the rank."""
     for frame in places.walk(sys._getframe(1)):
         if frame.f_code.co_filename == place["file"]:
-            numbers = [name for name, value in frame.f_locals.items() if type(value) is int and value == index]
-            telling = [name for word in _OF_A_RANK for name in sorted(numbers) if word in name.lower()]
-            if telling:
-                return f'f"cuda:{{{telling[0]}}}"'
+            name = rank_name(frame.f_locals, index)
+            if name:
+                return f'f"cuda:{{{name}}}"'
     return ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Mapping
 
 import torch
 
@@ -26,15 +27,20 @@ def write(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame
     if not _is_one_of_several():
         return ""
     number = int(device.partition(":")[2] or 0)
-    ranks = [name for name, value in bound if type(value) is int and value == number and _says_rank(name)]
-    ranks.sort(key=lambda name: "local" not in name.lower())  # of several hosts, the rank is no number of a card
-    return f'f"cuda:{{{ranks[0]}}}"' if ranks else ""
+    name = rank_name(dict(bound), number)
+    return f'f"cuda:{{{name}}}"' if name else ""
+
+
+_OF_A_RANK = ("local", "rank", "gpu", "device")
+"""What names of such numbers have in them, the more telling first: with several hosts, the rank is no card's number."""
+
+
+def rank_name(names: Mapping[str, object], index: int) -> str:
+    """The variable that says the number of this rank's card; "" where there is none."""
+    numbers = sorted(name for name, value in names.items() if type(value) is int and value == index)
+    return next((name for word in _OF_A_RANK for name in numbers if word in name.lower()), "")
 
 
 def _is_one_of_several() -> bool:
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
-
-
-def _says_rank(name: str) -> bool:
-    return "rank" in name.lower() or name in ("local", "gpu", "gpu_id", "device_id")
