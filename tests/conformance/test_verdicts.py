@@ -87,7 +87,8 @@ def judge_dry(title, result, record_property):
 
 def test_first_table_dry(record_property):
     result = run(FIRST, "1", "dry")
-    assert result["matched"] >= 4750, "some fifty samples can't be made without a value"
+    # PyTorch 2.6 draws fewer of the table's samples.
+    assert result["matched"] >= (4800 if differences.TORCH >= (2, 7) else 4750)
     judge_dry("plain calls", result, record_property)
 
 
