@@ -26,16 +26,16 @@ enum class ArgumentRule : std::uint8_t {
   kRealScalar,  ///< follows the operator's rule, but a 0-dim CPU tensor is not fine among complex numbers
 };
 
-constexpr int kMaxRuleArguments = 32;
-
 struct OperatorRule {
   RuleKind kind = RuleKind::kExact;
-  std::uint64_t arguments = 0;  ///< 3 bits an argument: ArgumentRule; only the first 21 arguments can differ
+  static constexpr int kMaxArguments = 21;  ///< how many can differ
+  std::uint64_t arguments = 0;              ///< 3 bits an argument: ArgumentRule
   ArgumentRule argument(int position) const {
-    return position < 21 ? static_cast<ArgumentRule>((arguments >> (3 * position)) & 7) : ArgumentRule::kSame;
+    return position < kMaxArguments ? static_cast<ArgumentRule>((arguments >> (3 * position)) & 7)
+                                    : ArgumentRule::kSame;
   }
   void set_argument(int position, ArgumentRule rule) {
-    if (position < 21) arguments |= static_cast<std::uint64_t>(rule) << (3 * position);
+    if (position < kMaxArguments) arguments |= static_cast<std::uint64_t>(rule) << (3 * position);
   }
 };
 

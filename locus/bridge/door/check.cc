@@ -190,13 +190,6 @@ class Judge {
   size_t base_;
 };
 
-bool has_must_be_cpu(const engine::OperatorRule& rule) {
-  for (int i = 0; i < 21; ++i) {
-    if (rule.argument(i) == ArgumentRule::kMustBeCpu) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool on_two_devices(const Call& call) {
@@ -214,7 +207,7 @@ bool on_two_devices(const Call& call) {
 
 bool find_violation(const Call& call, Violation* violation) {
   if (call.plan.rule.kind == RuleKind::kAnywhere && call.plan.rule.arguments == 0) return false;
-  if (!on_two_devices(call) && !(call.plan.rule.arguments != 0 && has_must_be_cpu(call.plan.rule))) return false;
+  if (!on_two_devices(call) && !has_cpu_argument(call.plan)) return false;
   Judge judge(call);
   if (call.plan.rule.kind != RuleKind::kAnywhere) return judge.judge(violation);
   Judge only_arguments(call);

@@ -21,6 +21,7 @@
 #include "locus/bridge/dry/call.h"
 #include "locus/bridge/kernels/generator.h"
 #include "locus/bridge/kernels/plan.h"
+#include "locus/bridge/kernels/results.h"
 #include "locus/bridge/kernels/special.h"
 #include "locus/bridge/memory/host_room.h"
 #include "locus/bridge/memory/memory.h"
@@ -43,15 +44,10 @@ struct Operand {
   Tensor host;   ///< held until the results are known by their addresses: no other tensor may get this one's
   bool written;  ///< the kernel may change its sizes
   int argument = 0;
+
+  const Tensor& tensor() const { return device; }
 };
 using Operands = c10::SmallVector<Operand, 6>;
-
-c10::StorageImpl* storage_of(const Tensor& t) {
-  return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-}
-
-/// What must not see the calls that a CPU kernel makes inside.
-constexpr DispatchKeySet kAboveKernels = c10::autograd_dispatch_keyset_with_ADInplaceOrView | DispatchKeySet(kCheckKey);
 
 [[noreturn]] void refuse(const OperatorPlan& plan, const char* why) {
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -162,9 +158,9 @@ class HostCall {
       look_at_tensors((*stack_)[i], [&](const Tensor& t) {
         if (!is_simulated(t) || !is_plain(t)) return;
         for (const Operand& each : operands_) {
-          if (is_plain(each.device) && storage_of(each.device) == storage_of(t)) return;
+          if (is_plain(each.device) && storage_behind(each.device) == storage_behind(t)) return;
         }
-        adopted_.emplace_back(StoragePointer(), StoragePointer::reclaim_copy(storage_of(t)));
+        adopted_.emplace_back(nullptr, c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage_behind(t)));
       });
     }
     note_work();
@@ -288,19 +284,7 @@ class HostCall {
     if (!is_plain(operand.device)) {
       return special_follow(operand.device, operand.host, [this](Tensor part) { return to_device(std::move(part)); });
     }
-    c10::TensorImpl* device = operand.device.unsafeGetTensorImpl();
-    c10::TensorImpl* host = operand.host.unsafeGetTensorImpl();
-    const auto& host_storage = host->unsafe_storage();
-    c10::StorageImpl* device_storage = device->unsafe_storage().unsafeGetStorageImpl();
-    follow_host(*device_storage, host_storage.getWeakStorageImpl().lock(), operand.device.device().index());
-    if (device->sizes() != host->sizes() || device->strides() != host->strides() ||
-        device->storage_offset() != host->storage_offset()) {
-      device->set_sizes_and_strides(host->sizes(), host->strides());
-      device->set_storage_offset(host->storage_offset());
-    }
-    // Some kernels leave a result conjugated: the bits are the conjugate's, and the flag says so.
-    if (device->is_conj() != host->is_conj()) device->_set_conj(host->is_conj());
-    if (device->is_neg() != host->is_neg()) device->_set_neg(host->is_neg());
+    follow_twin(operand.device, operand.host);
   }
 
   void bring_to_device(IValue& value) {
@@ -319,28 +303,13 @@ class HostCall {
   Tensor to_device(Tensor&& t) {
     if (!t.defined() || !t.device().is_cpu()) return std::move(t);
     c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-    if (!is_plain(t)) {
-      for (auto& operand : operands_) {
-        if (operand.host.unsafeGetTensorImpl() == impl) return operand.device;
-      }
-      return special_to_device(t, device_, [this](Tensor part) { return to_device(std::move(part)); });
-    }
-    c10::StorageImpl* storage = storage_of(t);
     for (auto& operand : operands_) {
       if (operand.host.unsafeGetTensorImpl() == impl) return operand.device;
     }
-    for (auto& operand : operands_) {
-      if (storage_of(operand.host) == storage && storage->data() != nullptr && is_plain(operand.device)) {
-        return adopt_tensor(std::move(t), StoragePointer::reclaim_copy(storage_of(operand.device)));
-      }
+    if (!is_plain(t)) {
+      return special_to_device(t, device_, [this](Tensor part) { return to_device(std::move(part)); });
     }
-    for (auto& [host, device] : adopted_) {
-      if (host.get() == storage) return adopt_tensor(std::move(t), device);
-    }
-    auto host = StoragePointer::reclaim_copy(storage);
-    auto device = adopt_storage(host, device_, counted_);
-    adopted_.emplace_back(std::move(host), device);
-    return adopt_tensor(std::move(t), device);
+    return adopt_result(std::move(t), operands_, &adopted_, device_, counted_);
   }
 
   const c10::OperatorHandle& op_;
@@ -352,8 +321,7 @@ class HostCall {
   bool has_mask_ = false;  ///< among the indices
   size_t counted_ = 0;     ///< what the result in hand counts for on the card; 0: its size
   Operands operands_;
-  using StoragePointer = c10::intrusive_ptr<c10::StorageImpl>;
-  c10::SmallVector<std::pair<StoragePointer, StoragePointer>, 2> adopted_;  ///< the host's, held for its address; ours
+  Adopted adopted_;
   bool dispatch_by_operands_;  ///< sparse operands or results: PyTorch picks the CPU kernel
 };
 

@@ -11,6 +11,10 @@
 
 namespace locus::bridge {
 
+/// What must not see the calls that a CPU kernel makes inside.
+constexpr c10::DispatchKeySet kAboveKernels =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey);
+
 /// Runs PyTorch's CPU kernel of the operator on the operands' host addresses.
 void simulated_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 /// The same for sparse tensors.

@@ -49,6 +49,15 @@ struct OperatorPlan {
   engine::OperatorRule rule;                        ///< which operands may be on which device
 };
 
+/// An argument must be on the CPU, whatever the others are on.
+inline bool has_cpu_argument(const OperatorPlan& plan) {
+  if (plan.rule.arguments == 0) return false;
+  for (int i = 0; i < engine::OperatorRule::kMaxArguments; ++i) {
+    if (plan.rule.argument(i) == engine::ArgumentRule::kMustBeCpu) return true;
+  }
+  return false;
+}
+
 /// The plan of an operator; made at its first call, lock-free afterwards.
 const OperatorPlan& plan_of(const c10::OperatorHandle& op);
 

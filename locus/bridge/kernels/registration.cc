@@ -27,6 +27,7 @@
 #include "locus/bridge/kernels/cuda_only.h"
 #include "locus/bridge/kernels/kernels.h"
 #include "locus/bridge/kernels/plan.h"
+#include "locus/bridge/kernels/typed_kernels.h"
 #include "locus/bridge/memory/host_room.h"
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/memory/purpose.h"
@@ -290,6 +291,8 @@ int install_kernels() {
     if (on_cuda && !on_cpu && !composite) {
       aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&refusing_kernel>());
       kinds()[full] = "refused";
+    } else if ((on_cpu || in_one_piece) && !dry::on() && install_typed_kernel(*op)) {
+      // Takes its arguments as they are. A dry run computes little, and is served by the boxed one alone.
     } else if (on_cuda || in_one_piece || (on_cpu && composite)) {
       // Without a composite the one fallback below serves: registering less keeps the start quick.
       aten->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&simulated_kernel>());

@@ -29,35 +29,6 @@ sim::Geometry geometry_of(const Tensor& t) {
   return g;
 }
 
-void add_number(sim::OperatorArgument& argument, std::int64_t number) {
-  if (argument.count < sim::Geometry::kMaxDims) argument.numbers[argument.count++] = number;
-}
-
-/// Of a list the first tensor that is there: what rules ask of indices.
-void read(const IValue& value, sim::OperatorArgument& argument) {
-  if (value.isTensor()) {
-    argument.tensor = geometry_of(value.toTensor());
-  } else if (value.isInt()) {
-    add_number(argument, value.toInt());
-  } else if (value.isBool()) {
-    add_number(argument, value.toBool() ? 1 : 0);
-  } else if (value.isDouble()) {
-    add_number(argument, static_cast<std::int64_t>(value.toDouble()));
-  } else if (value.isIntList()) {
-    for (const std::int64_t number : value.toIntVector()) add_number(argument, number);
-  } else if (value.isBoolList()) {
-    for (const bool flag : value.toBoolList()) add_number(argument, flag ? 1 : 0);
-  } else if (value.isTensorList()) {
-    const auto list = value.toTensorList();
-    for (size_t i = 0; i < list.size() && !argument.tensor.defined(); ++i) argument.tensor = geometry_of(list.get(i));
-  } else if (value.isOptionalTensorList()) {
-    const auto list = value.toOptionalTensorList();
-    for (size_t i = 0; i < list.size() && !argument.tensor.defined(); ++i) {
-      if (const std::optional<Tensor> t = list.get(i); t.has_value()) argument.tensor = geometry_of(*t);
-    }
-  }
-}
-
 /// cuBLAS handles of one device. A thread has one from its first product to its end; the next thread takes it over.
 struct Handles {
   std::mutex mutex;
@@ -72,14 +43,14 @@ Handles& handles_of(int device) {
 std::atomic<std::uint32_t> g_generation{0};  // how often workspaces were cleared
 
 /// What this thread knows to be there: most products need no more than to look here.
-struct Held {
+struct HeldHandle {
   int handle = -1;
   std::uint32_t generation = 0;
   int64_t stream = -1;
   bool blas = false, lt = false;
 };
 struct ThreadHandles {
-  std::array<Held, sim::kMaxDevices> held;
+  std::array<HeldHandle, sim::kMaxDevices> held;
   ~ThreadHandles() {
     for (size_t device = 0; device < held.size(); ++device) {
       if (held[device].handle < 0) continue;
@@ -108,7 +79,7 @@ void Scratch::release() noexcept {
 }
 
 void need_blas_workspace(int device, bool lt) {
-  Held& held = t_handles.held[static_cast<size_t>(device)];
+  HeldHandle& held = t_handles.held[static_cast<size_t>(device)];
   const int64_t stream = current_stream(device);
   const std::uint32_t generation = g_generation.load(std::memory_order_relaxed);
   if (held.blas && (held.lt || !lt) && held.stream == stream && held.generation == generation) return;
@@ -152,23 +123,60 @@ void clear_blas_workspaces() {
   }
 }
 
-CardMemory::CardMemory(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t base, int device)
-    : device_(device) {
-  call_.rule = plan.memory;
-  if (call_.rule == sim::MemoryRule::kBlas) return;  // asks nothing of the operands
-  call_.argument_count = std::min(plan.arguments.size(), sim::OperatorCall::kMaxArguments);
-  for (size_t i = 0; i < call_.argument_count; ++i) read(stack[base + i], call_.arguments[i]);
+void tell(const Tensor& t, sim::OperatorArgument& argument) { argument.tensor = geometry_of(t); }
+
+void tell(std::int64_t number, sim::OperatorArgument& argument) {
+  if (argument.count < sim::Geometry::kMaxDims) argument.numbers[argument.count++] = number;
 }
 
-sim::OperatorMemory CardMemory::ask(const torch::jit::Stack& stack, size_t returns) {
-  if (call_.rule != sim::MemoryRule::kBlas) {
-    call_.result_count = std::min(returns, sim::OperatorCall::kMaxResults);
-    for (size_t i = 0; i < call_.result_count; ++i) {
-      const IValue& value = stack[stack.size() - returns + i];
-      if (value.isTensor()) call_.results[i] = geometry_of(value.toTensor());
+void tell(const at::Scalar& number, sim::OperatorArgument& argument) {
+  if (number.isFloatingPoint()) return tell(static_cast<std::int64_t>(number.toDouble()), argument);
+  if (number.isIntegral(/*includeBool=*/true)) tell(number.toLong(), argument);
+}
+
+void tell(const IValue& value, sim::OperatorArgument& argument) {
+  if (value.isTensor()) {
+    tell(value.toTensor(), argument);
+  } else if (value.isInt()) {
+    tell(value.toInt(), argument);
+  } else if (value.isBool()) {
+    tell(std::int64_t{value.toBool()}, argument);
+  } else if (value.isDouble()) {
+    tell(static_cast<std::int64_t>(value.toDouble()), argument);
+  } else if (value.isIntList()) {
+    tell_each(value.toIntVector(), argument);
+  } else if (value.isBoolList()) {
+    for (const bool flag : value.toBoolList()) tell(std::int64_t{flag}, argument);
+  } else if (value.isTensorList()) {
+    tell_each(value.toTensorVector(), argument);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<Tensor>& t : value.toOptionalTensorVector()) {
+      if (t.has_value() && !argument.tensor.defined()) tell(*t, argument);
     }
   }
-  return sim::operator_memory(call_, *machine().options().card);
+}
+
+CardMemory::CardMemory(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t base, int device)
+    : rule_(plan.memory), device_(device) {
+  if (!begin(plan.arguments.size())) return;
+  for (size_t i = 0; i < call_->argument_count; ++i) tell(stack[base + i], call_->arguments[i]);
+}
+
+bool CardMemory::begin(size_t arguments) {
+  if (rule_ == sim::MemoryRule::kBlas) return false;
+  call_.emplace();
+  call_->rule = rule_;
+  call_->argument_count = std::min(arguments, sim::OperatorCall::kMaxArguments);
+  return true;
+}
+
+void CardMemory::show_result(size_t i, const Tensor* t) {
+  if (t != nullptr) call_->results[i] = geometry_of(*t);
+}
+
+sim::OperatorMemory CardMemory::ask() const {
+  static const sim::OperatorCall product{sim::MemoryRule::kBlas, {}, 0, {}, 0};
+  return sim::operator_memory(call_.has_value() ? *call_ : product, *machine().options().card);
 }
 
 }  // namespace locus::bridge

@@ -10,6 +10,7 @@
 #include "locus/bridge/door/real.h"
 #include "locus/bridge/door/typed_door.h"
 #include "locus/bridge/door/watch.h"
+#include "locus/bridge/kernels/typed_kernels.h"
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/memory/out_of_memory.h"
 #include "locus/bridge/memory/purpose.h"
@@ -181,6 +182,7 @@ void define_check(py::module_& m) {
   m.def("reset_steps", [] { g_steps.store(0); });
   m.def("calls_seen", &calls_seen);
   m.def("typed_doors", &typed_doors);
+  m.def("typed_kernels", &typed_kernels);
   m.def("late_threads", &late_threads);
   m.def("site_location", &site_location);
   m.def("origin_chain", &origin_chain);
