@@ -2,6 +2,7 @@
 of measured conformance that closes a run."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -33,6 +34,10 @@ def _environment():
 
 
 def pytest_configure(config):
+    # A shell without job control starts what it puts in the background deaf to Ctrl-C, and children inherit that:
+    # programs of tests that are about Ctrl-C would never hear it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "slow: minutes rather than seconds; run with -m slow, or TEST_ALL=1 in the environment"
     )

@@ -1,5 +1,5 @@
-"""Most operators come to the door, and to the kernels of simulated devices, with their operands as they are; a PyTorch whose
-signatures differ would cost speed, silently."""
+"""Most operators come to the door, and to the kernels of simulated devices, with their operands as they are; a PyTorch
+whose signatures differ would cost speed, silently."""
 
 from checker import check_source
 

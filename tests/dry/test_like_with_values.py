@@ -68,7 +68,7 @@ def test_memory_is_that_of_the_run_with_values(program, tmp_path, name):
     # A thread of autograd's may let go of its last buffers a moment after the program has gone on: then the peak is
     # another, with values and without.
     dry, with_values = set(), set()
-    for _ in range(3):
+    for _ in range(10):
         dry.add(memory(program, tmp_path, name, "--dry"))
         with_values.add(memory(program, tmp_path, name))
         if dry & with_values:

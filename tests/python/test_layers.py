@@ -233,3 +233,15 @@ def test_the_words_of_the_engine_are_those_of_python_and_the_schema():
         [sys.executable, str(ROOT / "tools" / "make_vocabulary.py"), "--check"], capture_output=True, text=True
     )
     assert made.returncode == 0, made.stderr
+
+
+def test_tables_of_names_are_gone_through_at_rest():
+    """The program's threads change its globals while an explanation reads them."""
+    unsafe = re.compile(r"f_(?:locals|globals)\.(?:items|values|keys)\(|in frame\.f_(?:locals|globals)\b")
+    found = [
+        f"{path.name}:{number}"
+        for path in (ROOT / "python" / "locus").rglob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if unsafe.search(line) and "name in frame.f_locals" not in line
+    ]
+    assert found == []

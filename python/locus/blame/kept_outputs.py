@@ -149,7 +149,7 @@ def _growth(reading: _Reading, expression: ast.AST, container: object) -> keepin
     """The one line that fills the container, where that happens once for each replay."""
     called = {_last_name(expression)}
     for frame in reading.users:
-        called |= {name for name, value in frame.f_locals.items() if value is container}
+        called |= {name for name, value in values.at_rest(frame.f_locals).items() if value is container}
     found = {id(each.statement): each for name in called if name for each in _fillings(name, reading.users)}
     (growth,) = found.values() if len(found) == 1 else (None,)
     return growth if growth is not None and _follows_replays(growth) else None

@@ -198,7 +198,7 @@ def _made_object(links: list[Link], users: list[types.FrameType]) -> Cause | Non
         if file is None:
             continue
         scope = file.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
-        names = [name for name, value in list(frame.f_locals.items()) if value is owner]
+        names = [name for name, value in values.at_rest(frame.f_locals).items() if value is owner]
         made = [s for name in names for s in bindings.binders(scope, name)] if scope is not None else []
         for statement in sorted(made, key=lambda s: (s.lineno, s.col_offset)):
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):

@@ -104,18 +104,18 @@ class _Race:
         """The program's name for a stream, where the second access happens; "" where it has none there."""
         for frame in self.users[:1] if self.frame is None else [self.frame]:
             for scope in (frame.f_locals, frame.f_globals):
-                for name, value in scope.items():
+                for name, value in values.at_rest(scope).items():
                     if _is_stream(value, side):
                         return name
             for holder in ("self", "cls"):
-                for name, value in getattr(frame.f_locals.get(holder), "__dict__", {}).items():
+                for name, value in values.attributes(frame.f_locals.get(holder)).items():
                     if _is_stream(value, side):
                         return f"{holder}.{name}"
         if not self.raw["in_backward"]:
             return ""
         # No frame runs there: what the module calls it.
         shared = values.globals_of(self.second_at["file"], []) if self.second_at["line"] else {}
-        return next((name for name, value in list(shared.items()) if _is_stream(value, side)), "")
+        return next((name for name, value in values.at_rest(shared).items() if _is_stream(value, side)), "")
 
     def expression(self, side: RawSide, place: _Place) -> str:
         """An expression that is the stream, where the second access happens; "" where there is none."""

@@ -137,7 +137,7 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
             return text
     if optional:
         return optional
-    for name, value in list(frame.f_locals.items()) if frame is not None else ():
+    for name, value in values.at_rest(frame.f_locals).items() if frame is not None else ():
         if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
             return name
     words = _own_attribute(file, scope, device, frame) if frame is not None else _as_said(file, node, scope, device)
@@ -200,7 +200,8 @@ def _element(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fr
     first = next(iter(getattr(getattr(scope, "args", None), "args", [])), None)
     me = first.arg if first is not None and isinstance(file.scope(scope), ast.ClassDef) else ""
     own = values.attributes(frame.f_locals.get(me)) if me else {}
-    named = [(name, value) for name, value in frame.f_locals.items() if bound_before(file, scope, name, node)]
+    here = values.at_rest(frame.f_locals)
+    named = [(name, value) for name, value in here.items() if bound_before(file, scope, name, node)]
     for text, value in [*named, *((f"{me}.{name}", value) for name, value in own.items())]:
         if isinstance(value, (list, tuple)) and value and all(isinstance(each, (torch.device, str)) for each in value):
             number = next((n for n, each in enumerate(value) if same_device(each, device)), None)
@@ -278,7 +279,7 @@ def _from_parameters(file: source.Source, scope: ast.AST, device: str, frames: l
     if not isinstance(holder, ast.ClassDef) or not arguments or getattr(scope, "name", "") == "__init__":
         return ""
     for frame in frames:
-        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+        for value in [*values.at_rest(frame.f_locals).values(), *values.at_rest(frame.f_globals).values()]:
             for module in value.modules() if values.is_module(value) else ():
                 method = _written(vars(type(module)).get(getattr(scope, "name", "")))
                 if type(module).__name__ != holder.name or method is None:

@@ -132,7 +132,8 @@ def _variable_at(file: source.Source, statement: ast.stmt, value: object, users:
     """The variable by which the running function of a statement has an object."""
     scope = name_scopes.function_of(file, statement)
     frame = name_scopes.frame_of(file, scope, users)
-    names = [name for name, held in (frame.f_locals.items() if frame is not None else ()) if held is value]
+    here = values.at_rest(frame.f_locals) if frame is not None else {}
+    names = [name for name, held in here.items() if held is value]
     return next((name for name in names if name_scopes.bound_before(file, scope, name, statement)), "")
 
 

@@ -19,7 +19,8 @@ def write(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame
     """The words for `device` at `node`: `accelerator.device`, `f"cuda:{local_rank}"`; "" where there are none."""
     if frame is None or not device.startswith("cuda"):
         return ""
-    bound = [(name, value) for name, value in frame.f_locals.items() if bound_before(file, scope, name, node)]
+    here = values.at_rest(frame.f_locals)
+    bound = [(name, value) for name, value in here.items() if bound_before(file, scope, name, node)]
     for name, value in bound:
         knows = isinstance(getattr(type(value), "device", None), property) and not isinstance(value, torch.Tensor)
         if knows and not values.is_module(value) and name.isidentifier():
@@ -37,7 +38,7 @@ _OF_A_RANK = ("local", "rank", "gpu", "device")
 
 def rank_name(names: Mapping[str, object], index: int) -> str:
     """The variable that says the number of this rank's card; "" where there is none."""
-    numbers = sorted(name for name, value in names.items() if type(value) is int and value == index)
+    numbers = sorted(name for name, value in values.at_rest(names).items() if type(value) is int and value == index)
     return next((name for word in _OF_A_RANK for name in numbers if word in name.lower()), "")
 
 

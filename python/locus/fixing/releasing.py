@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from locus.fixing import rewriting
-from locus.program import histories, links, places, source
+from locus.program import histories, links, places, source, values
 from locus.program.source import Change
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _result(rounds: list[_Round], device: int, lacking: int) -> Idle | None:
     for each in rounds:
         scope = each.file.scope(each.loop)
         flow = links.flow_of(each.file, scope)
-        for name, value in list(each.frame.f_locals.items()):
+        for name, value in values.at_rest(each.frame.f_locals).items():
             if type(value) is not torch.Tensor or value.device != torch.device("cuda", device):
                 continue
             size = value.untyped_storage().nbytes()

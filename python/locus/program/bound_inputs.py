@@ -113,7 +113,7 @@ def _names(bridge: Bridge, native: Graph, frame: types.FrameType) -> Iterator[In
     def found(text: str, value: torch.Tensor, site: int, spot: spots.Name | spots.Attribute) -> Input:
         return Input(text, spot, weakref.ref(value), _likeness(value), bridge.contents_of(value), site, file, line)
 
-    for name, value in list(here.items()):
+    for name, value in values.at_rest(here).items():
         if type(value) is torch.Tensor and (site := native.read_at(value)) is not None:
             yield found(name, value, site, spots.name_in(frame, file, name))
     owner = here.get("self")

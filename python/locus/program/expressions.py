@@ -100,7 +100,7 @@ def source_of(use: Use, frames: list[types.FrameType], device: str) -> tuple[ast
     for frame in frames:
         if frame is use.frame:
             break
-        for value in list(frame.f_locals.values()):
+        for value in values.at_rest(frame.f_locals).values():
             for item in value if type(value) in (list, tuple) else [value]:
                 if _is_on(item, device):
                     given[id(item)] = item

@@ -128,14 +128,14 @@ class _Sought:
 def _roots(frame: types.FrameType, number: int, mine: bool, bound: dict[str, batches.Binding]) -> Iterator[_Root]:
     code = frame.f_code
     first = code.co_varnames[0] if code.co_argcount and code.co_varnames else ""
-    for name, value in list(frame.f_locals.items()):
+    for name, value in values.at_rest(frame.f_locals).items():
         if type(value) in objects.BARREN or not isinstance(name, str) or name.startswith("__"):
             continue  # most of what a program has names for
         kind: Kind = "batch" if name in bound else "closure" if name in code.co_freevars else "variable"
         is_self = name == "self" or (name == first and _has_method(value, code.co_name))
         yield from _root(name, value, kind, number, 0 if mine else _LIBRARY, is_self)
     if mine and frame.f_locals is not frame.f_globals:
-        for name, value in list(frame.f_globals.items()):
+        for name, value in values.at_rest(frame.f_globals).items():
             if type(value) not in objects.BARREN and isinstance(name, str) and not name.startswith("__"):
                 yield from _root(name, value, "global", number, 0.2)
 

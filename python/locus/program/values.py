@@ -11,6 +11,7 @@ import collections
 import contextlib
 import sys
 import types
+from collections.abc import Mapping
 from typing import Any, TypeGuard, TypeVar
 
 import torch
@@ -90,6 +91,11 @@ def _script_tables(module: object) -> dict[str, object]:
         with contextlib.suppress(Exception):  # one that is not made yet has none
             tables[table] = dict(getattr(module, table).items())
     return tables
+
+
+def at_rest(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a table of names to go through: threads of the program may change the table meanwhile."""
+    return dict(table)
 
 
 def attributes(value: object) -> dict[str, Any]:

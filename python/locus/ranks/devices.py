@@ -17,7 +17,7 @@ import torch
 from locus.blame import findings, module_sources, own_device
 from locus.blame.findings import Named
 from locus.blame.seen import Facts
-from locus.program import histories, identity, moments, places
+from locus.program import histories, identity, moments, places, values
 from locus.program.shapes import Location
 from locus.ranks import membership, seen
 from locus.watch import handlers, hooks
@@ -165,7 +165,7 @@ def _expression(use: Location, tensor: torch.Tensor) -> str:
     """What the program calls a tensor at a line: a variable of that frame."""
     for frame in places.walk(sys._getframe(1)):
         if frame.f_code.co_filename == use["file"]:
-            return next((name for name, value in frame.f_locals.items() if value is tensor), "")
+            return next((name for name, value in values.at_rest(frame.f_locals).items() if value is tensor), "")
     return ""
 
 

@@ -230,7 +230,7 @@ def _operands(kind: str, frames: list[types.FrameType]) -> list[RawOperand]:
             listed[id(part)] = new
     if not listed and not is_user:
         # A function in C++ was called with what a library function has in its local variables.
-        for value in list(frame.f_locals.values()):
+        for value in values.at_rest(frame.f_locals).values():
             for tensor in _tensors(value):
                 listed.setdefault(id(tensor), raw(f"argument {len(listed)}", len(listed), tensor))
     return list(listed.values())

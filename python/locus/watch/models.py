@@ -153,7 +153,7 @@ def _name(root: object, frames: list[types.FrameType]) -> str:
     main = sys.modules.get("__main__")
     scopes = [frame.f_locals for frame in frames] + [vars(main) if main is not None else {}]
     for scope in scopes:
-        for name, value in list(scope.items()):
+        for name, value in values.at_rest(scope).items():
             if value is root and isinstance(name, str) and name != "self":
                 return name
     return ""

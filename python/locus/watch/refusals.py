@@ -91,7 +91,7 @@ def _variable(frames: Frames, tensor: object) -> str:
     """What the program calls a tensor."""
     for frame in frames:
         if places.is_user_file(frame.f_code.co_filename):
-            return next((name for name, value in frame.f_locals.items() if value is tensor), "")
+            return next((name for name, value in values.at_rest(frame.f_locals).items() if value is tensor), "")
     return ""
 
 
