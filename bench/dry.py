@@ -1,4 +1,5 @@
-"""Dry runs against PyTorch's own way to run without values: a training step of a Llama-like model, in processor time.
+"""What dry runs cost: a single call, and a training step of a Llama-like model against PyTorch's own way to run without
+values, in processor time.
 
 FakeTensorMode has no CUDA device in a CPU build, so that it runs the same model on the CPU, and stops at `.item()`,
 which is taken out for it.
@@ -14,13 +15,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 
+from calls import CALLS
+from measure import Budget, Contender, compare
 from table import Row, format_time
-from worker import WorkerError
+from worker import Worker, WorkerError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LLAMA = ROOT / "tests" / "programs" / "dry" / "llama.py"
 LARGE = ["80", "8192", "28672", "64", "8", "128256"]
 
+CALL = "One dry call of large operands, against the same on the CPU without elements"
+CALL_BAR = 2.5e-6
+CALL_SHARE = 12  # of the time that other measurements get: there are many, and each is short
 DRY = "A training step of a 7B model without values, processor time against PyTorch's own ways"
 
 _FAKE = """\
@@ -33,6 +39,21 @@ tracker = MemTracker()
 tracker.track_external(model, optimizer)
 tracker.__enter__()
 for step in range(1):"""
+
+
+def dry_calls(plain: Worker, budget: Budget) -> Iterator[Row]:
+    """What a dry call of a common operator costs beyond an empty call of it."""
+    share = budget._replace(seconds=budget.seconds / CALL_SHARE)
+    dry = Worker("dry")
+    try:
+        for workload in CALLS:
+            results = compare({"empty": Contender(plain, workload), "dry": Contender(dry, workload)}, share)
+            empty, ours = results["empty"].best, results["dry"].best
+            shown = format_time(empty), format_time(ours)
+            yield Row(CALL, workload.removeprefix("call "), "seconds", ours - empty, CALL_BAR, *shown)
+    finally:
+        dry.close()
+        plain.forget()
 
 
 def dry_runs() -> Iterator[Row]:

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from dry import DRY, dry_runs
+from dry import CALL, DRY, dry_calls, dry_runs
 from measure import FULL, QUICK, Budget, Contender, Result, compare, growth, time_starts
 from order import ORDER, order
 from ranks import RANKS, RankPair
@@ -225,9 +225,10 @@ def measure_all(workers: Workers, budget: Budget) -> list[Row]:
         *findings(budget),
         *memory(workers, budget),
         *order(budget),
+        *dry_calls(workers["plain"], budget),
         *dry_runs(),
     ]
-    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY, ORDER, DRY]
+    groups = [SIMULATED, CHECKED, OTHERS, REPEATS, EXPLAINING, MEMORY, ORDER, CALL, DRY]
     return sorted(rows, key=lambda row: groups.index(row.group))
 
 

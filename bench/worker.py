@@ -1,4 +1,4 @@
-"""One process that runs workloads on request: plain, simulated, or simulated and checked.
+"""One process that runs workloads on request: plain, simulated, simulated and checked, or dry.
 
 A simulation lasts as long as its process, so what is compared lives in processes of its own. Requests and answers are
 lines of JSON on standard input and output; anything a workload prints goes to standard error. The other end is Worker.
@@ -15,6 +15,7 @@ import time
 from typing import Any, NamedTuple
 
 MODES = ("plain", "simulated", "checked")
+ALL_MODES = (*MODES, "dry")  # with the one that has no values to compare
 
 
 class Timing(NamedTuple):
@@ -131,7 +132,7 @@ def serve(mode: str) -> None:
     if mode != "plain":
         import locus
 
-        locus.simulate(devices=1)
+        locus.simulate(devices=1, dry=mode == "dry")
     if mode == "checked":
         from locus.process.session import Session
 
@@ -150,6 +151,6 @@ def serve(mode: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in MODES:
-        sys.exit(f"usage: worker.py {'|'.join(MODES)}")
+    if len(sys.argv) != 2 or sys.argv[1] not in ALL_MODES:
+        sys.exit(f"usage: worker.py {'|'.join(ALL_MODES)}")
     serve(sys.argv[1])

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from calls import CALLS, Run
 from torch import nn
 from torch.nn import functional as F
-
-Run = Callable[[int], None]
 
 
 class Block(nn.Module):
@@ -283,5 +282,5 @@ WORKLOADS: dict[str, Callable[[str], Run]] = {
         add_on_four_streams,
         many_storages,
     )
-}
+} | CALLS
 """Every program by its name."""
