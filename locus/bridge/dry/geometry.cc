@@ -3,9 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <c10/core/DefaultDtype.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,23 +12,21 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "locus/bridge/door/check.h"
 #include "locus/bridge/dry/keys.h"
 #include "locus/bridge/dry/knowledge.h"
+#include "locus/bridge/dry/rule_scope.h"
 #include "locus/engine/intern.h"
 
 namespace locus::bridge::dry {
-namespace {
 
 using at::Tensor;
 using c10::IValue;
 using torch::jit::Stack;
+using Words = GeometryKey;
 
 // --- The key ---------------------------------------------------------------------------------------------------------
 
-using Words = GeometryKey;
-
-void add_tensor(Words& words, const Tensor& t) {
+void add_tensor(GeometryKey& words, const Tensor& t) {
   if (!t.defined()) return words.push_back(-1);
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   const auto sizes = impl->sizes(), strides = impl->strides();
@@ -41,6 +37,8 @@ void add_tensor(Words& words, const Tensor& t) {
   words.append(strides.begin(), strides.end());
   words.push_back(impl->storage_offset());
 }
+
+namespace {
 
 /// False for a value that no key can hold.
 bool add_value(Words& words, const IValue& value) {
@@ -108,24 +106,6 @@ void remember(const Words& key, std::shared_ptr<const Geometry> geometry) {
 }
 
 // --- The shape rules -------------------------------------------------------------------------------------------------
-
-/// The rules may be Python: they are not to see what the program has put around its own calls.
-class RuleScope {
- public:
-  RuleScope() : state_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
-    at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ALL_DISABLED);
-  }
-  ~RuleScope() { at::impl::PythonTorchFunctionTLS::set_disabled_state(state_); }
-  RuleScope(const RuleScope&) = delete;
-  RuleScope& operator=(const RuleScope&) = delete;
-
- private:
-  at::impl::TorchFunctionDisabledState state_;
-  KernelScope host_{-1};
-  c10::impl::ExcludeDispatchKeyGuard below_{
-      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::DispatchKeySet(kCheckKey) |
-      c10::DispatchKeySet(c10::DispatchKey::Python) | c10::DispatchKeySet(c10::DispatchKey::PythonTLSSnapshot)};
-};
 
 /// Replaces a call's arguments by what a shape rule is to see.
 IValue on_meta(const IValue& value, Operands& twins) {

@@ -72,6 +72,8 @@ Operands operands_of(const Arguments& arguments);
 /// What the geometry of a call's results hangs on; empty where no key can hold it.
 using GeometryKey = c10::SmallVector<std::int64_t, 96>;
 GeometryKey key_of(const Arguments& arguments);
+/// Adds what a tensor, defined or not, has to do with that.
+void add_tensor(GeometryKey& key, const at::Tensor& t);
 
 /// The geometry of a call's results; nullptr where PyTorch has no rule for it, or where the rule refuses the operands
 /// (then the operator itself has the right words).

@@ -56,7 +56,12 @@ at::Tensor new_unknown(const at::Tensor& like, int device, std::int64_t counted)
   geometry.type = like.scalar_type();
   geometry.sizes.append(like.sizes().begin(), like.sizes().end());
   geometry.strides.append(like.strides().begin(), like.strides().end());
-  const std::size_t bytes = at::detail::computeStorageNbytes(like.sizes(), like.strides(), like.element_size());
+  return new_unknown(geometry, device, counted);
+}
+
+at::Tensor new_unknown(const TensorGeometry& geometry, int device, std::int64_t counted) {
+  const std::size_t bytes =
+      at::detail::computeStorageNbytes(geometry.sizes, geometry.strides, c10::elementSize(geometry.type));
   auto storage = new_untouched_storage(bytes, device, static_cast<std::size_t>(counted));
   return tensor_on(c10::Storage(std::move(storage)), /*on_host=*/false, /*unknown=*/true, geometry);
 }

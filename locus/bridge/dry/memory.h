@@ -15,6 +15,7 @@ c10::intrusive_ptr<c10::StorageImpl> new_untouched_storage(std::size_t bytes, in
 /// its own size at 0.
 at::Tensor new_unknown(c10::IntArrayRef sizes, at::ScalarType type, int device, std::int64_t counted = 0);
 at::Tensor new_unknown(const at::Tensor& like, int device, std::int64_t counted = 0);
+at::Tensor new_unknown(const TensorGeometry& geometry, int device, std::int64_t counted = 0);
 /// The same on the host: the system gives pages on first touch.
 c10::intrusive_ptr<c10::StorageImpl> new_host_storage(std::size_t bytes);
 /// Gives a tensor's storage more bytes (resize_, out=).

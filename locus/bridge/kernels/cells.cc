@@ -28,6 +28,9 @@ namespace {
 using at::Tensor;
 using std::optional;
 
+/// For AsKernel::made_before(); those of backward passes leave room for one more, with biases.
+enum Number : std::int64_t { kLstm, kLstmBackward, kGru = 3, kGruBackward };
+
 /// What PyTorch's generated wrapper asks before the kernel runs.
 void check_devices(const char* wrapper, const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& state,
                    const char* state_name, const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
@@ -53,7 +56,8 @@ Tensor with_biases(const Tensor& gates, const Tensor& input_bias, const Tensor& 
 std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
                                              const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
   check_devices("wrapper_CUDA___thnn_fused_lstm_cell", input_gates, hidden_gates, cx, "cx", input_bias, hidden_bias);
-  AsKernel kernel(input_gates);
+  AsKernel kernel(input_gates, {input_gates, hidden_gates, cx, input_bias, hidden_bias});
+  if (const auto made = kernel.made_before(kLstm)) return {(*made)[0], (*made)[1], (*made)[2]};
   const Tensor sum =
       with_biases(kernel.in(input_gates) + kernel.in(hidden_gates), kernel.in(input_bias), kernel.in(hidden_bias));
   const auto gates = gates_of(sum, 4);
@@ -67,7 +71,10 @@ std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Te
 std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const optional<Tensor>& grad_hy, const optional<Tensor>& grad_cy,
                                                       const Tensor& cx_in, const Tensor& cy_in, const Tensor& workspace,
                                                       bool has_bias) {
-  AsKernel kernel(workspace);
+  AsKernel kernel(workspace, {grad_hy, grad_cy, cx_in, cy_in, workspace});
+  if (const auto made = kernel.made_before(kLstmBackward + (has_bias ? 1 : 0))) {
+    return {(*made)[0], (*made)[1], (*made)[2]};
+  }
   const Tensor cx = kernel.in(cx_in), tanh_cy = kernel.in(cy_in).tanh();
   const auto gates = gates_of(kernel.in(workspace), 4);
   const Tensor &input = gates[0], &forget = gates[1], &cell = gates[2], &output = gates[3];
@@ -86,7 +93,8 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
                                     const optional<Tensor>& input_bias_in, const optional<Tensor>& hidden_bias_in) {
   check_devices("wrapper_CUDA___thnn_fused_gru_cell", input_gates, hidden_gates, hx_in, "hx", input_bias_in,
                 hidden_bias_in);
-  AsKernel kernel(input_gates);
+  AsKernel kernel(input_gates, {input_gates, hidden_gates, hx_in, input_bias_in, hidden_bias_in});
+  if (const auto made = kernel.made_before(kGru)) return {(*made)[0], (*made)[1]};
   const Tensor input_bias = kernel.in(input_bias_in), hidden_bias = kernel.in(hidden_bias_in), hx = kernel.in(hx_in);
   Tensor from_input = kernel.in(input_gates), from_hidden = kernel.in(hidden_gates);
   if (input_bias.defined()) {
@@ -102,7 +110,10 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tensor& grad_hy, const Tensor& workspace,
                                                                      bool has_bias) {
-  AsKernel kernel(grad_hy);
+  AsKernel kernel(grad_hy, {grad_hy, workspace});
+  if (const auto made = kernel.made_before(kGruBackward + (has_bias ? 1 : 0))) {
+    return {(*made)[0], (*made)[1], (*made)[2], (*made)[3], (*made)[4]};
+  }
   const auto saved = gates_of(kernel.in(workspace), 5);
   const Tensor &reset = saved[0], &update = saved[1], &fresh = saved[2], &hx = saved[3], &hidden = saved[4];
   const Tensor grad = kernel.in(grad_hy);

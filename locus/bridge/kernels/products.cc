@@ -26,14 +26,14 @@ void check_devices(const char* wrapper, std::initializer_list<std::pair<const ch
 }
 
 Tensor product(const Tensor& self, const Tensor& other, ScalarType type) {
-  AsKernel kernel(self);
+  AsKernel kernel(self, {self, other});
   need_blas_workspace(kernel.device(), false);
   const Tensor left = kernel.in(self).to(type), right = kernel.in(other).to(type);
   return kernel.out_as_is(left.dim() == 2 ? at::mm(left, right) : at::bmm(left, right));
 }
 Tensor product_plus(const Tensor& self, const Tensor& left, const Tensor& right, ScalarType type, const Scalar& beta,
                     const Scalar& alpha) {
-  AsKernel kernel(left);
+  AsKernel kernel(left, {self, left, right});
   need_blas_workspace(kernel.device(), false);
   const Tensor sum = kernel.in(self).to(type), a = kernel.in(left).to(type), b = kernel.in(right).to(type);
   return kernel.out_as_is(a.dim() == 2 ? at::addmm(sum, a, b, beta, alpha) : at::baddbmm(sum, a, b, beta, alpha));

@@ -38,7 +38,7 @@ Tensor by_channel(const Tensor& values, const Tensor& input) {
 }
 
 std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
-  AsKernel kernel(input);
+  AsKernel kernel(input, {input});
   const Tensor x = precise(kernel.in(input));
   const auto [variance, mean] = at::var_mean(x, all_but_channels(x), /*correction=*/at::Scalar(0));
   return {kernel.out(mean), kernel.out((variance + eps).rsqrt())};
@@ -48,7 +48,7 @@ std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
 std::tuple<Tensor, Tensor> gather_stats(const Tensor& input, const Tensor& means, const Tensor& deviations,
                                         const optional<Tensor>& running_mean, const optional<Tensor>& running_var,
                                         double momentum, double eps, const Tensor& counts) {
-  AsKernel kernel(input);
+  AsKernel kernel(input, {means, deviations, running_mean, running_var, counts});
   const Tensor mean_each = precise(kernel.in(means)), inverse_each = precise(kernel.in(deviations));
   const Tensor count = kernel.in(counts).to(mean_each.scalar_type()).view({-1, 1});
   const Tensor total = count.sum();
@@ -56,11 +56,11 @@ std::tuple<Tensor, Tensor> gather_stats(const Tensor& input, const Tensor& means
   const Tensor within = (inverse_each.pow(-2) - eps) * count;
   const Tensor squares = (within + (mean_each - mean).square() * count).sum(0);
   if (running_mean.has_value() && running_mean->defined()) {
-    Tensor running = kernel.in(*running_mean);
+    Tensor running = kernel.in_and_out(*running_mean);
     running.copy_(running * (1 - momentum) + mean * momentum);
   }
   if (running_var.has_value() && running_var->defined()) {
-    Tensor running = kernel.in(*running_var);
+    Tensor running = kernel.in_and_out(*running_var);
     running.copy_(running * (1 - momentum) + squares / (total - 1) * momentum);
   }
   return {kernel.out(mean), kernel.out((squares / total + eps).rsqrt())};
@@ -76,7 +76,7 @@ std::tuple<Tensor, Tensor> gather_stats_one_count(const Tensor& input, const Ten
 
 Tensor normalize(const Tensor& input, const optional<Tensor>& weight, const optional<Tensor>& bias, const Tensor& mean,
                  const Tensor& inverse, double) {
-  AsKernel kernel(input);
+  AsKernel kernel(input, {input, weight, bias, mean, inverse});
   const Tensor x = kernel.in(input), scale = kernel.in(weight), shift = kernel.in(bias);
   Tensor result = (precise(x) - by_channel(kernel.in(mean), x)) * by_channel(kernel.in(inverse), x);
   if (scale.defined()) result = result * by_channel(scale, x);
@@ -87,7 +87,7 @@ Tensor normalize(const Tensor& input, const optional<Tensor>& weight, const opti
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward_sums(const Tensor& grad, const Tensor& input, const Tensor& mean,
                                                          const Tensor& inverse, const optional<Tensor>& weight,
                                                          bool input_needs, bool weight_needs, bool bias_needs) {
-  AsKernel kernel(input);
+  AsKernel kernel(input, {grad, input, mean, inverse, weight});
   const Tensor x = kernel.in(input), dy = precise(kernel.in(grad)), scale = kernel.in(weight);
   const auto dims = all_but_channels(x);
   const Tensor sum = dy.sum(dims);
@@ -101,7 +101,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward_sums(const Tensor& grad, con
 
 Tensor backward_input(const Tensor& grad, const Tensor& input, const Tensor& mean, const Tensor& inverse,
                       const optional<Tensor>& weight, const Tensor& sum, const Tensor& weighted, const Tensor& counts) {
-  AsKernel kernel(input);
+  AsKernel kernel(input, {grad, input, mean, inverse, weight, sum, weighted, counts});
   const Tensor x = kernel.in(input), dy = precise(kernel.in(grad)), scale = kernel.in(weight);
   const Tensor inv = by_channel(kernel.in(inverse), x);
   const Tensor total = kernel.in(counts).sum().to(inv.scalar_type());
