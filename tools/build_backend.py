@@ -26,7 +26,8 @@ __all__ = [
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Ninja alone starts more compilers than there are cores, which costs time: each needs much memory.
-os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
+if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows, which are refused below
+    os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
 
 
 def _torch_info():
@@ -40,6 +41,8 @@ def _torch_info():
 
 def _settings(given):
     finder = _torch_info()
+    if wrong_system := finder.wrong_system_message():
+        sys.exit(f"{wrong_system}.")
     torch = finder.find_for_build()
     if torch is None:
         sys.exit(finder.not_found_message())

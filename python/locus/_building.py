@@ -6,11 +6,9 @@ The wheel brings the sources along (`_source`). Standard library only, and impor
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import pathlib
-import platform
 import shutil
 import subprocess
 import sys
@@ -46,8 +44,8 @@ def missing(info: _torch_info.TorchInfo, sources: pathlib.Path = SOURCES) -> str
     """Why nothing can be built here, with the way out; "" where it can."""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH}=0 forbids to build one. Unset it"
-    if sys.platform != "linux":
-        return f"Locus runs on Linux; this is {platform.system()}. Use a Linux machine, a container or WSL"
+    if wrong_system := _torch_info.wrong_system_message():
+        return wrong_system
     if not (sources / "CMakeLists.txt").is_file():
         return "this installation has no sources to build one from. Install Locus from a wheel or a source archive"
     if not info.include_dirs or info.native_functions is None:
@@ -99,6 +97,8 @@ def build(info: _torch_info.TorchInfo, sources: pathlib.Path = SOURCES) -> pathl
 
 @contextlib.contextmanager
 def _only_one(lock: pathlib.Path) -> Iterator[None]:
+    import fcntl  # only where something is built: Windows has none, and is told so in words
+
     with open(lock, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -184,6 +184,14 @@ def _in_isolation() -> bool:
     return any("PYTHONNOUSERSITE" not in installer.variables for installer in _ancestors())
 
 
+def wrong_system_message() -> str:
+    """What to tell a person whose system Locus does not run on; "" where it does."""
+    if sys.platform == "linux":
+        return ""
+    name = {"darwin": "macOS", "win32": "Windows"}.get(sys.platform, sys.platform)
+    return f"Locus runs on Linux; this is {name}. Use a Linux machine, a container or WSL"
+
+
 def missing_message(executable: str) -> str:
     """What to tell a person who has no PyTorch here."""
     return f"PyTorch is not installed in this environment ({executable}). Install it: pip install torch"

@@ -104,6 +104,31 @@ def test_bridge_can_not_be_built_without_tools(torch_of, tmp_path, monkeypatch):
     assert "g++ and cmake (pip install cmake) and ninja (pip install ninja)" in text
 
 
+@pytest.mark.parametrize("system, name", [("darwin", "macOS"), ("win32", "Windows"), ("linux", "")])
+def test_other_systems_get_one_sentence(system, name, monkeypatch):
+    monkeypatch.setattr(sys, "platform", system)
+    said = f"Locus runs on Linux; this is {name}. Use a Linux machine, a container or WSL"
+    assert _torch_info.wrong_system_message() == (said if name else "")
+
+
+def test_the_build_refuses_other_systems_in_one_sentence(tmp_path):
+    """With nothing of Linux's alone touched before: neither os.sched_getaffinity nor fcntl is there."""
+    (tmp_path / "scikit_build_core").mkdir()
+    (tmp_path / "scikit_build_core" / "__init__.py").touch()
+    names = "build_sdist = get_requires_for_build_sdist = build_wheel = None"
+    (tmp_path / "scikit_build_core" / "build.py").write_text(names)
+    tools = pathlib.Path(__file__).resolve().parents[2] / "tools"
+    code = (
+        "import os, sys; del os.sched_getaffinity; sys.modules['fcntl'] = None; "
+        "import subprocess, pathlib, dataclasses, site, sysconfig; sys.platform = 'darwin'; "
+        f"sys.path[:0] = [{str(tmp_path)!r}, {str(tools)!r}]; "
+        "import build_backend; build_backend.build_wheel('.')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "Locus runs on Linux; this is macOS. Use a Linux machine, a container or WSL.\n"
+
+
 def test_a_bridge_in_the_cache_is_taken(torch_of, tmp_path, monkeypatch):
     torch_of("2.14.1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
