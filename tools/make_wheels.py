@@ -6,8 +6,8 @@
 
 PyTorch comes from pip's own sources, or from folders in LOCUS_TORCH_DIRS (…/torch, separated by colons). An interpreter
 or a PyTorch that can't be had is left out, and said. Each Python has an environment of its own in build/wheels, with
-the tools that pip brings. The tag of the platform, and with it the oldest glibc, is auditwheel's: a wheel that it is not
-content with, or that needs a newer glibc than wheels.toml says, is not made.
+the tools that pip brings. The tag of the platform, and with it the oldest glibc, is auditwheel's: a wheel that it is
+not content with, or that needs a newer glibc than wheels.toml says, is not made.
 Needs: g++, cmake, ninja, nlohmann-json, fmt.
 """
 
