@@ -66,7 +66,9 @@ class Causes:
         if crash is None or getattr(report, "locus_failed", False):
             return
         first = str(crash.message).split("\n", 1)[0]
-        words = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", "N", first)  # the same but for its numbers
+        # The same but for its numbers, and for where it looked: one missing network is one cause.
+        words = re.sub(r"\bhttps?://[^\s'\"]+", "URL", first)
+        words = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", "N", words)
         self._add(Cause("", f"{_short(str(crash.path))}:{crash.lineno}", words, "", set()), report.nodeid)
 
     def _add(self, cause: Cause, test: str) -> None:
@@ -78,7 +80,16 @@ class Causes:
             cause if cause.code else cause._replace(tests=cause.tests - self._explained)
             for cause in self._causes.values()
         ]
-        return sorted((cause for cause in left if cause.tests), key=lambda cause: (-len(cause.tests), cause.place))
+        by_edit: dict[tuple[str, str], Cause] = {}
+        rest = []
+        for cause in sorted((cause for cause in left if cause.tests), key=_by_size):
+            if not cause.fix:
+                rest.append(cause)
+                continue
+            # What one edit repairs is one cause, whichever code each test met it under; that of most tests is shown.
+            first = by_edit.setdefault((cause.place, cause.fix), cause)
+            by_edit[cause.place, cause.fix] = first._replace(tests=first.tests | cause.tests)
+        return sorted((*by_edit.values(), *rest), key=_by_size)
 
     def title(self) -> str:
         """ "127 failures, 8 causes"; tests that were expected to fail are counted apart, as pytest does."""
@@ -138,6 +149,10 @@ def in_short(findings: list[Finding]) -> str:
     tensor = f" {name}" if name else ""
     more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
     return f"{first['code']}{tensor} at {_short(cause['file'])}:{cause['line']}{more}"
+
+
+def _by_size(cause: Cause) -> tuple[int, str]:
+    return -len(cause.tests), cause.place
 
 
 def _short(file: str) -> str:
