@@ -270,6 +270,29 @@ PROGRAMS = {
         "class Model(nn.Linear):\n    pass\ndef make():\n    net = Model(4, 4)\n    return net.forward\nmake()(x)\n",
         "Model.weight", "parameter", None,
     ),
+    "behind a decorator": (
+        "def logged(f):\n"
+        "    def wrapper(*args, **kwargs):\n"
+        "        return f(*args, **kwargs)\n"
+        "    return wrapper\n"
+        "class Engine:\n"
+        "    def __init__(self):\n"
+        "        self.cache = torch.ones(8)\n"
+        "    @logged\n"
+        "    def step(self, x, n):\n"
+        "        return x + self.cache[:n]\n"
+        "Engine().step(x, 4)\n",
+        "self.cache", "object-attribute", "self.cache[:n]",
+    ),
+    "layer without a name": ("nn.Linear(4, 3)(x)\n", "nn.Linear(4, 3).weight", "parameter", None),
+    "part of a model without a name": (
+        "def make():\n    return nn.Sequential(nn.ReLU(), nn.Linear(4, 3))\nmake()(x)\n",
+        "make()[1].weight", "parameter", None,
+    ),
+    "long expression for a model": (
+        "nn.Sequential(nn.ReLU(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 4))(x)\n",
+        "nn.Sequential(…)[1].weight", "parameter", None,
+    ),
     "multi-line": ("y = torch.ones(2, 4)\nz = (\n    x\n    + y\n)\n", "y", "variable", "y"),
     "umlauts before it": ("größe = torch.ones(2, 4)\ns = 'äöü', x + größe\n", "größe", "variable", "größe"),
 }  # fmt: skip

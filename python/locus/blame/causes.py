@@ -54,9 +54,8 @@ def on_the_way(
             told[number].append(fact)
         elsewhere, at_use = uses.weigh(links, steps, use, trail.held[-1][2] if trail.held else 0)
         lines.at_use.extend(at_use)
-        if links and links[0].how == "return" and caches.remembers(links[0].context.scope):
-            if not device_text.is_mentioned_in(links[0].context.scope):
-                lines.at_use.append("helper_knows_no_device")
+        if links and links[0].how == "return" and caches.serves_anybody(links[0].context):
+            lines.at_use.append("helper_knows_no_device")
         for number, facts in enumerate(elsewhere):
             told[number] += facts
         for cause, fact in pointed.off_way(steps, others, links, users):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from locus.blame.candidates import Candidates, Cause, location_of
 from locus.fixing import device_text, name_scopes, rewriting
-from locus.program import bindings, histories, source, trails
+from locus.program import bindings, histories, source, trails, values
 
 
 class Parameter(NamedTuple):
@@ -40,7 +40,7 @@ def gather(
 ) -> None:  # fmt: skip
     """The call that should have passed the device to the function which made the tensor."""
     placed = next((step for step in reversed(steps) if step.facts["action"] != "computed"), None)
-    bound = _bound_to_host(placed, device, users) if placed is not None and placed.facts["device"] == "cpu" else None
+    bound = _bound_to_host(steps, placed, way, device, users)
     if bound is not None:
         found.add("put_on_card", bound, ["device_is_cpu"])
     parameter = _parameter_of(placed) if placed is not None and placed.facts["device"] == "cpu" else None
@@ -76,22 +76,71 @@ def _parameter_of(step: histories.Step) -> Parameter | None:
     return None
 
 
-def _bound_to_host(step: histories.Step, device: str, users: list[types.FrameType]) -> Cause | None:
-    """`self.device = torch.device("cpu")`, where tensors are made on `self.device`: the line that says it for all."""
-    if step.call is None or step.file is None:
+_PICKING = {"index", "index_select", "gather", "take"}
+"""What takes some of what is kept: that may be on the host for its size."""
+
+
+def _bound_to_host(
+    steps: list[histories.Step], placed: histories.Step | None, way: trails.Trail | None, device: str,
+    users: list[types.FrameType],
+) -> Cause | None:  # fmt: skip
+    """`self.device = torch.device("cpu")`, `table(4, "cpu")`, where tensors are made on `self.device`, on what table()
+    was given: the line that says it for all."""
+    if any(step.facts["op"] in _PICKING for step in steps):
         return None
-    file, scope = step.file, name_scopes.function_of(step.file, step.call)
-    for said in _said(file, scope, step.call):
-        name = ast.unparse(said) if isinstance(said, (ast.Name, ast.Attribute)) else ""
-        if not name or "cpu" in name.lower() or "host" in name.lower():
-            continue  # called so on purpose
-        holder = file.scope(scope) if isinstance(said, ast.Attribute) and scope is not file.tree else scope
-        bound = rewriting.values_of(file, holder, name) or rewriting.values_of(file, file.tree, name)
-        if len(bound) == 1 and _is_host(bound[0]):
-            words = device_text.write(file, bound[0], device, users)
+    placing: list[tuple[source.Source, ast.AST]] = []
+    if placed is not None and placed.facts["device"] == "cpu" and placed.call is not None and placed.file is not None:
+        placing.append((placed.file, placed.call))
+    # What was on the host and is "moved" there has no step of it; the text has.
+    placing += [(link.context.file, link.node) for link in (way.links if way is not None else []) if link.moved]
+    for file, call in placing:
+        said = _said(file, name_scopes.function_of(file, call), call) if isinstance(call, ast.Call) else ()
+        hosts = [host for each in said for host in _hosts(file, each, users)]
+        hosts = _of_the_way(hosts, way, users) if len(hosts) > 1 else hosts
+        if len(hosts) == 1:
+            at, node = hosts[0]
+            words = device_text.write(at, node, device, users)
             words = '"cuda" if torch.cuda.is_available() else "cpu"' if words.startswith('"') else words
-            return Cause(location_of(file, bound[0]), file.edit([source.Change.replace(bound[0], words)]))
+            return Cause(location_of(at, node), at.edit([source.Change.replace(node, words)]))
     return None
+
+
+_Host = tuple[source.Source, ast.expr]
+
+
+def _hosts(file: source.Source, said: ast.AST, users: list[types.FrameType], depth: int = 0) -> list[_Host]:
+    """The expressions for the host that a name for a device got its value from: assigned to it, or passed for it."""
+    name = ast.unparse(said) if isinstance(said, (ast.Name, ast.Attribute)) else ""
+    if not name or depth > 3 or "cpu" in name.lower() or "host" in name.lower():
+        return []  # called so on purpose
+    scope = name_scopes.function_of(file, said)
+    holder = file.scope(scope) if isinstance(said, ast.Attribute) and scope is not file.tree else scope
+    bound: list[_Host] = [(file, value) for value in rewriting.values_of(file, holder, name)]
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    if not bound and isinstance(scope, functions) and name in bindings.parameters(scope):
+        passed = [(at, bindings.argument_of(call, file, scope, name)) for at, call in _calls(file, scope, users)]
+        bound = [(at, node) for at, node in passed if node is not None]
+    else:
+        bound = bound or [(file, value) for value in rewriting.values_of(file, file.tree, name)]
+        bound = bound if len(bound) == 1 else []  # "cuda" here and "cpu" there
+    plain = [(at, node) for at, node in bound if _is_host(node)]
+    return plain + [host for at, node in bound for host in _hosts(at, node, users, depth + 1)]
+
+
+def _of_the_way(hosts: list[_Host], way: trails.Trail | None, users: list[types.FrameType]) -> list[_Host]:
+    """Those that were passed on the value's way: by a call on it, or by one that made an object which holds it."""
+    calls = [link.context.call for link in way.links] if way is not None else []
+    owners = [owner for owner, _ in way.owners] if way is not None else []
+    found: list[_Host] = []
+    for file, node in hosts:
+        statement, call = file.statement(node), file.parent(node)
+        call = file.parent(call) if isinstance(call, ast.keyword) else call
+        names = [target for target, _ in bindings.pairs(statement)]
+        here = [frame for frame in users if frame.f_code.co_filename == file.file]
+        made = [values.evaluate(name, frame) for name in names for frame in here]
+        if any(call is each for each in calls) or any(value is owner for value in made for owner in owners):
+            found.append((file, node))
+    return found
 
 
 def _is_host(node: ast.AST) -> bool:
@@ -130,12 +179,19 @@ def _optional(file: source.Source, scope: ast.AST, name: str) -> Parameter | Non
 
 
 def _calls_without(parameter: Parameter, users: list[types.FrameType]) -> Iterator[tuple[source.Source, ast.Call]]:
-    """The calls of the function, in its own file and in those that run, that do not pass the parameter."""
-    name, holder = parameter.function.name, parameter.file.parent(parameter.function)
+    """The calls of the function that do not pass the parameter."""
+    for file, call in _calls(parameter.file, parameter.function, users):
+        if bindings.argument_of(call, parameter.file, parameter.function, parameter.name) is None:
+            yield file, call
+
+
+def _calls(
+    home: source.Source, function: ast.FunctionDef | ast.AsyncFunctionDef, users: list[types.FrameType]
+) -> Iterator[tuple[source.Source, ast.Call]]:
+    """The calls of a function, in its own file and in those that run."""
+    name, holder = function.name, home.parent(function)
     if name == "__init__" and isinstance(holder, ast.ClassDef):
         name = holder.name
-    files = [parameter.file, *(source.load(frame.f_code.co_filename) for frame in users)]
+    files = [home, *(source.load(frame.f_code.co_filename) for frame in users)]
     for file in {each.file: each for each in files if each is not None}.values():
-        for call in file.calls(file.tree, name):
-            if bindings.argument_of(call, parameter.file, parameter.function, parameter.name) is None:
-                yield file, call
+        yield from ((file, call) for call in file.calls(file.tree, name))

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from locus.fixing import device_text, rewriting
-from locus.program import source
+from locus.program import source, values
 
 if TYPE_CHECKING:
     from locus.fixing.edits import Request
     from locus.program import histories
+    from locus.program.links import Context
     from locus.program.shapes import Edit
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -41,6 +42,12 @@ def remembers(scope: ast.AST) -> bool:
     """Whether a function keeps what it gave: `@lru_cache`."""
     decorators = [ast.unparse(decorator) for decorator in getattr(scope, "decorator_list", ())]
     return any("cache" in text or "memo" in text for text in decorators)
+
+
+def serves_anybody(context: Context) -> bool:
+    """Whether a function keeps what it gave for callers of any device. A cached property is its object's alone."""
+    is_own = context.me is not values.MISSING
+    return remembers(context.scope) and not is_own and not device_text.is_mentioned_in(context.scope)
 
 
 def _is_made_by_default(steps: list[histories.Step]) -> bool:

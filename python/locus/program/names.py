@@ -5,8 +5,10 @@ Walks what the live frames reach (see objects.py). Keeps nothing afterwards.
 
 from __future__ import annotations
 
+import ast
 import collections
 import gc
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,12 +16,14 @@ from typing import NamedTuple
 
 import torch
 
-from locus.program import batches, objects, places, values
+from locus.program import batches, expressions, objects, places, values
 from locus.vocabulary import Kind
 
 _MAX_ELEMENTS = 2_000
 _MAX_DEPTH = 7
 _LIBRARY = 5  # the rank of names in frames that are not the program's
+_LONG = 40  # an expression with more characters is no name
+_PASSED_ON = 3  # what comes on top for `args` and `kwargs` of a wrapper: whoever passed it on has a name for it
 _PART = 1.5  # what a module that is part of another one comes after it
 _COLLECTED = 9  # the rank of what no frame reaches
 _WRAPPED = (("_modules", "module"), ("_modules", "_orig_mod"))
@@ -86,6 +90,8 @@ def find(targets: list[object], frames: list[types.FrameType], everywhere: list[
         bound = batches.batch_names(frame) if id(frame) in mine else {}
         names.batches.append(bound)
         roots += _roots(frame, number, id(frame) in mine, bound)
+        if id(frame) in mine and number > 0 and id(frames[number - 1]) not in mine:
+            roots += _called(frame, frames[number - 1], number)
     _walk_from(roots, walk)
     names.matches = sought.matches(walk.tensors)
     wanted = range(len(targets)) if everywhere is None else everywhere
@@ -128,12 +134,16 @@ class _Sought:
 def _roots(frame: types.FrameType, number: int, mine: bool, bound: dict[str, batches.Binding]) -> Iterator[_Root]:
     code = frame.f_code
     first = code.co_varnames[0] if code.co_argcount and code.co_varnames else ""
+    named = code.co_argcount + code.co_kwonlyargcount
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    passed_on = code.co_varnames[named : named + stars]
     for name, value in values.at_rest(frame.f_locals).items():
         if type(value) in objects.BARREN or not isinstance(name, str) or name.startswith("__"):
             continue  # most of what a program has names for
         kind: Kind = "batch" if name in bound else "closure" if name in code.co_freevars else "variable"
         is_self = name == "self" or (name == first and _has_method(value, code.co_name))
-        yield from _root(name, value, kind, number, 0 if mine else _LIBRARY, is_self)
+        rank = (0 if mine else _LIBRARY) + _PASSED_ON * (name in passed_on)
+        yield from _root(name, value, kind, number, rank, is_self)
     if mine and frame.f_locals is not frame.f_globals:
         for name, value in values.at_rest(frame.f_globals).items():
             if type(value) not in objects.BARREN and isinstance(name, str) and not name.startswith("__"):
@@ -153,6 +163,19 @@ def _root(name: str, value: object, kind: Kind, frame: int, rank: float, is_self
     # Nobody says `self` for a module that has no other name: its class says more.
     called = type(value).__name__ if is_self and is_module else name
     yield _Root(value, called, kind, rank + (not is_module) + 2 * is_self, frame)
+
+
+def _called(frame: types.FrameType, inner: types.FrameType, number: int) -> Iterator[_Root]:
+    """`nn.Linear(4, 2)` of `nn.Linear(4, 2)(x)`: a module that has no name but the expression that gave it."""
+    is_call = inner.f_code.co_name in ("_wrapped_call_impl", "_call_impl", "__call__")
+    module = inner.f_locals.get("self") if is_call else None
+    use = expressions.Use(frame, inner) if values.is_module(module) else None
+    made = use.node.func if use is not None and isinstance(use.node, ast.Call) else None
+    if use is None or use.file is None or not isinstance(made, ast.Call):
+        return
+    text = use.file.flat(made)
+    name = text if len(text) <= _LONG else f"{use.file.flat(made.func)}(…)"
+    yield _Root(module, name, "variable", _LIBRARY - 1, number)
 
 
 def _has_method(value: object, name: str) -> bool:
