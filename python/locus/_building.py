@@ -16,6 +16,11 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 
+try:
+    import fcntl
+except ImportError:  # Windows, which is told in words, before anything is built, that it is not supported
+    fcntl = None  # type: ignore[assignment]
+
 from locus import _torch_info
 from locus.errors import SetupError
 
@@ -97,8 +102,6 @@ def build(info: _torch_info.TorchInfo, sources: pathlib.Path = SOURCES) -> pathl
 
 @contextlib.contextmanager
 def _only_one(lock: pathlib.Path) -> Iterator[None]:
-    import fcntl  # only where something is built: Windows has none, and is told so in words
-
     with open(lock, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
