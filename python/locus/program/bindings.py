@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         value: Move
 
 
+Part = int | str | None
+"""Which element of a value is meant: of a tuple, of a dict; None: the value itself."""
+
+
 def is_move(node: ast.AST | None) -> TypeGuard[Move]:
     """`x.to(device)`, `x.cuda()`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
@@ -141,7 +145,7 @@ def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) 
     spread = [keyword.value for keyword in call.keywords if keyword.arg is None]
     if name in places_:
         number = places_.index(name)
-        if isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope):
+        if _is_bound(file, scope):
             number -= 1
             if number < 0:
                 return _object_of(call, scope)
@@ -151,8 +155,9 @@ def argument_of(call: ast.Call, file: source.Source, scope: ast.AST, name: str) 
         return starred[0].value
     if spread:
         return spread[0]
-    if given.vararg is not None and given.vararg.arg == name and call.args:
-        return ast.copy_location(ast.Tuple(list(call.args), ast.Load()), call)
+    if given.vararg is not None and given.vararg.arg == name:
+        rest = call.args[_places_before(file, scope) :]
+        return ast.copy_location(ast.Tuple(list(rest), ast.Load()), call) if rest else None
     return None
 
 
@@ -164,17 +169,31 @@ def _object_of(call: ast.Call, scope: ast.AST) -> ast.expr | None:
     return call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == method else None
 
 
-def place_in_star(call: ast.Call, file: source.Source, scope: ast.AST, name: str) -> int | None:
-    """Which element of `values` in f(x, *values) goes to a parameter."""
+def part_of_argument(call: ast.Call, file: source.Source, scope: ast.AST, name: str, part: Part) -> Part:
+    """Which element of the expression that argument_of() names goes to a parameter, or to an element of it: 1 for
+    `mask` where f(x, mask) is called as f(*values)."""
+    if not isinstance(scope, source.Function) or any(keyword.arg == name for keyword in call.keywords):
+        return part
     star = next((n for n, argument in enumerate(call.args) if isinstance(argument, ast.Starred)), None)
-    if not isinstance(scope, source.Function):
-        return None
     names = [argument.arg for argument in [*scope.args.posonlyargs, *scope.args.args]]
-    if star is None or name not in names or any(keyword.arg == name for keyword in call.keywords):
-        return None
-    bound = isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope)
-    place = names.index(name) - bound - star
+    if star is None:
+        return part
+    if name in names:
+        place = names.index(name) - _is_bound(file, scope) - star
+        return place if place >= 0 else part
+    is_rest = scope.args.vararg is not None and scope.args.vararg.arg == name
+    place = _places_before(file, scope) - star + part if is_rest and isinstance(part, int) else -1
     return place if place >= 0 else None
+
+
+def _places_before(file: source.Source, scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+    """How many positional arguments a call gives before those that `*rest` takes."""
+    return len(scope.args.posonlyargs) + len(scope.args.args) - _is_bound(file, scope)
+
+
+def _is_bound(file: source.Source, scope: ast.AST) -> bool:
+    """Whether the first parameter is the object whose method it is."""
+    return isinstance(file.parent(scope), ast.ClassDef) and not _is_static(scope)
 
 
 _PUTTERS = ("append", "appendleft", "add", "put", "put_nowait", "extend", "insert")

@@ -17,7 +17,7 @@ from locus.program.flow import Definition, Flow
 END = 1 << 30
 """The line of a place behind all lines of a function."""
 
-Part = int | str | None
+Part = bindings.Part
 """Which element of a value flows on: its place in a tuple, its key in a dict or its field; None: the whole."""
 
 

@@ -152,7 +152,7 @@ class Trail:
         for bound in self._that_happened(found.bound, context):
             self._follow_binding(node, bound, context, depth, field)
         if found.is_parameter and node.id in bindings.parameters(context.scope):
-            self._resolve_parameter(node.id, context, depth)
+            self._resolve_parameter(node.id, context, depth, field)
         elif not found.bound:
             outer = contexts.around(self.users, context)
             if outer is not None:
@@ -218,11 +218,12 @@ class Trail:
             return None
         return method, value, held
 
-    def _resolve_parameter(self, name: str, context: Context, depth: int) -> None:
+    def _resolve_parameter(self, name: str, context: Context, depth: int, part: Part) -> None:
         if context.call is not None and context.caller is not None:
             argument = bindings.argument_of(context.call, context.file, context.scope, name)
             if argument is not None:
-                self._resolve(argument, context.caller, depth)
+                part = bindings.part_of_argument(context.call, context.file, context.scope, name, part)
+                self._resolve(argument, context.caller, depth, part)
             return
         if context.frame is None:
             for outer, statement, given in contexts.given_to_method(self.users, context, name):
@@ -243,7 +244,7 @@ class Trail:
         is_method = isinstance(context.file.parent(context.scope), ast.ClassDef)
         if not is_method or name != bindings.self_name(context.scope):  # the object whose method it is was not passed
             self._add(Link(outside, use.statement, argument, "argument", moved=bindings.is_move(argument)))
-        part = bindings.place_in_star(use.node, context.file, context.scope, name)
+        part = bindings.part_of_argument(use.node, context.file, context.scope, name, part)
         self._resolve(argument, outside, depth, part)
 
     def _resolve_attribute(self, node: ast.Attribute, context: Context, depth: int, part: Part = None) -> None:
