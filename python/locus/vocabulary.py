@@ -127,6 +127,7 @@ Fact = Literal[
     "fellow_argument_moved",
     "neighbor_is_placed",
     "card_not_named",
+    "moved_for_this_use",
     "brought_to_host",
 ]
 """What speaks for or against a candidate."""

@@ -138,6 +138,11 @@ def _where_placed(found: Candidates, known: Known) -> None:
         card = placings.of_unnamed_card(steps, device, known.users, known.others)
         if card is not None:
             found.add("put_on_card", card, ["card_not_named"])
+        statement = known.use.statement if known.use is not None else None
+        if statement is not None and placings.is_moved_for(steps, statement):
+            wrong = placings.of_wrong_card(steps, device, known.users, known.others)
+            if wrong is not None:
+                found.add("put_on_card", wrong, ["moved_for_this_use"])
         copy = placings.of_host_copy(steps) if facts["device"] == "cpu" else None
         if copy is not None:
             found.add("drop_move", copy, ["brought_to_host"])

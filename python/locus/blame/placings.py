@@ -58,6 +58,23 @@ def of_unnamed_card(
     return of_wrong_card(steps, device, users, others) or Cause(placed.facts["at"], None)
 
 
+def is_moved_for(steps: list[histories.Step], use: ast.stmt) -> bool:
+    """`labels = labels.to(first)`, which nobody reads but the statement that wants it on another card."""
+    placed = _placed(steps)
+    if placed is None or placed is not steps[-1] or placed.facts["action"] != "moved":
+        return False
+    file, call = placed.file, placed.call
+    statement = file.statement(call) if file is not None and call is not None else None
+    if file is None or not isinstance(statement, ast.Assign) or statement.value is not call:
+        return False
+    target = statement.targets[0]
+    if len(statement.targets) != 1 or not isinstance(target, ast.Name) or not placed.facts["device"].startswith("cuda"):
+        return False
+    reads = file.find(name_scopes.function_of(file, call), ("load", target.id))
+    readers = [file.statement(node) for node in reads]
+    return use in readers and all(reader in (use, statement) for reader in readers)
+
+
 def _said(call: ast.Call) -> list[ast.expr]:
     """The device that a call names."""
     said = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
