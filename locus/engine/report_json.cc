@@ -319,9 +319,13 @@ Json parse_json(std::string_view text) {
   try {
     return Json::parse(without_lone_surrogates(valid_utf8(text)));
   } catch (const nlohmann::json::exception& error) {
-    std::string_view words = error.what();
-    if (const auto end = words.find("] "); words.starts_with('[') && end != words.npos) words.remove_prefix(end + 2);
-    throw FormatError("", std::string(words));
+    // The parser's own words tell of its states; where it stopped is what helps.
+    constexpr std::string_view kBefore = "parse error at ";
+    std::string_view at = error.what();
+    const auto begin = at.find(kBefore);
+    at = begin == at.npos ? "" : at.substr(begin + kBefore.size());
+    at = at.substr(0, at.find(':'));
+    throw FormatError("", "it is no JSON" + (at.empty() ? "" : " (" + std::string(at) + ")"));
   }
 }
 

@@ -103,7 +103,7 @@ SAYS = {
     ("check", "--json", "{folder}/x", "--html", "{folder}/./x", "-c", "1"): "--json and --html both name",
     ("report", "{folder}/none.json"): "can't read the report '{folder}/none.json': No such file or directory",
     ("report", "{folder}"): "{folder} is not a folder of --report-dir: there is no part of a report in it",
-    ("report", "{folder}/text"): "{folder}/text is not a report of Locus: parse error",
+    ("report", "{folder}/text"): "{folder}/text is not a report of Locus: it is no JSON",
     ("report", "{folder}/list"): "{folder}/list is not a report of Locus: expected a report, got array",
     ("report", "{folder}/future"): "version: expected 1 to 2, got 7; this report is of another Locus",
     ("report", "{folder}/odd"): "findings[0].count: expected a number, got string",

@@ -152,6 +152,36 @@ def test_a_second_script_is_an_argument_of_the_first(locus, folder):
     assert locus("check", "shows.py", "wrong.py").stdout == "['wrong.py'] 1.0\n"
 
 
+@pytest.mark.parametrize("others", [["wrong.py"], ["wrong.py", "more"]])
+def test_programs_behind_one_that_reads_no_arguments_are_checked_too(locus, folder, others):
+    (folder / "more").mkdir()
+    (folder / "more" / "third.py").write_text("import torch\nprint(torch.ones(2, device='cuda').sum().item())\n")
+    result = locus("check", "right.py", *others)
+    assert result.code == 1 and "=== right.py (1 of" in result.stderr, result.describe()
+    assert result.stderr.endswith(f"locus: 1 finding in 1 of {len(others) + 1} programs\n"), result.describe()
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("import torch\nexec(open('settings.py').read())\n", ["wrong.py"]),  # it may run what reads them
+        ("import torch\n", ["settings.py"]),  # a configuration
+        ("import torch\n", ["wrong.py", "3"]),
+        ("import torch\n", ["empty"]),
+        ("import torch\n", ["nowhere.py"]),
+    ],
+)
+def test_what_is_no_program_is_an_argument(locus, folder, text, words):
+    (folder / "empty").mkdir()
+    (folder / "settings.py").write_text("width = 3\n")
+    (folder / "takes.py").write_text(
+        text + "import settings\nprint(torch.ones(settings.width, device='cuda').sum().item())\n"
+    )
+    result = locus("check", "takes.py", *words)
+    assert result.code == 0 and result.stdout == "3.0\n" and "===" not in result.stderr, result.describe()
+    assert locus("check", "--", "right.py", "wrong.py").code == 0
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
@@ -169,6 +199,8 @@ def test_a_second_script_is_an_argument_of_the_first(locus, folder):
         ),
         (["check", "-o"], "-o needs a value. `locus check --help`"),
         (["check", "--jsn", "x.json", "wrong.py"], "unrecognized arguments: --jsn. Did you mean --json? `locus"),
+        (["--verison"], "unrecognized arguments: --verison. Did you mean --version? `locus --help` shows how."),
+        (["report", "wrong.py"], "wrong.py is not a report of Locus: it is no JSON (line 1, column 1)."),
         (["check", "--nope", "wrong.py"], "unrecognized arguments: --nope. `locus check --help` shows how."),
         (["memory", "--strict-memory", "--dry", "wrong.py"], "--strict-memory can't be had here"),
         (["check", "--each", "nowhere.py"], "can't open the program 'nowhere.py'"),

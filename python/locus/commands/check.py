@@ -55,12 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     run.configure(parser)
     parser.usage = (
-        "locus check [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--steps N] "
-        f"[--format {'|'.join(reports.FORMS)}] [-o FILE] {' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} "
-        "[--trace FILE] [-q | -v] [--statistics] [--explain] [--ledger] "
-        "[--baseline REPORT] [--verify [--max-runs N]] [--real] "
-        "[--nproc N [--nnodes M [--node-rank K]] [--ranks auto|0,1,…]] [--report-dir DIR] [--report-wait S] "
-        "[--allow-empty] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...] | --each PROGRAM ..."
+        "locus check [OPTION ...] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]\n"
+        "       locus check [OPTION ...] PROGRAM PROGRAM ... | FOLDER ..."
     )
     for action in parser._actions:
         if action.dest == "devices":
@@ -75,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report-dir", metavar="DIR", help="several hosts: a folder that all see, for one report")
     parser.add_argument("--report-wait", metavar="S", help="how long to wait for other hosts, in seconds (default: 60)")
     parser.add_argument("--trace", metavar="FILE", help="also write a trace, for Perfetto and Chrome's viewer")
-    parser.add_argument("--each", action="store_true", help="check several programs: files, and folders of them")
+    parser.add_argument("--each", action="store_true", help="several programs, also where the first takes arguments")
     parser.epilog = EXIT_CODES
 
 
@@ -94,9 +90,10 @@ class Observed(NamedTuple):
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs and checks the program; the exit status that its verdict has (locus/engine/verdict.h)."""
-    words = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
+    is_one = arguments.script[:1] == ["--"]
+    words = arguments.script[1:] if is_one else arguments.script
     if arguments.module is None and arguments.code is None and words:
-        if arguments.each or several.is_folder_of_programs(words):
+        if arguments.each or several.is_folder_of_programs(words) or (not is_one and several.are_programs(words)):
             return several.execute(arguments, words)
     return observe(arguments, lambda observed: _report(observed, arguments))
 

@@ -52,7 +52,7 @@ def _complain(error: LocusError) -> None:
 def _complain_of(unknown: list[str], command: str | None) -> int:
     """Options that a command has not; with the one that was probably meant."""
     module = importlib.import_module(f"locus.commands.{command}") if command else None
-    known = _Parser(add_help=False)
+    known: argparse.ArgumentParser = _Parser() if module is not None else _build_parser()
     if module is not None:
         module.configure(known)
     option = unknown[0].partition("=")[0]

@@ -17,12 +17,7 @@ SUMMARY = "fix what a check finds: edits that were tried, as a diff or written t
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options: those of a check, and what to do with the edits."""
     check.configure(parser)
-    parser.usage = (
-        "locus fix [--apply] [--max-runs N] [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--steps N] "
-        f"[--format {'|'.join(reports.FORMS)}] [-o FILE] "
-        f"{' '.join(f'[--{form} FILE]' for form in reports.SIDE_FORMS)} [--baseline REPORT] [--real] "
-        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
-    )
+    parser.usage = "locus fix [OPTION ...] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     parser.add_argument("--apply", action="store_true", help="write the verified edits to the files, keep a backup")
     for action in parser._actions:
         if action.dest == "format":

@@ -57,10 +57,7 @@ class Run(NamedTuple):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
     run.configure(parser)
-    parser.usage = (
-        "locus memory [--card NAME[,NAME ...]] [--batch NAME=N[,N ...]] [--steps N] [--dry] [--json FILE] "
-        "[--html FILE] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
-    )
+    parser.usage = "locus memory [OPTION ...] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     for action in parser._actions:
         if action.dest == "card":
             action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"

@@ -21,10 +21,7 @@ CARD_HELP = f"the card to simulate: {', '.join(key for key in CARDS if key != DE
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the options. Everything after the script, module or code belongs to the program."""
-    parser.usage = (
-        "locus run [--devices N] [--card NAME] [--memory SIZE] [--rng device|cpu] [--dry] [--nproc N [--nnodes M]] "
-        "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
-    )
+    parser.usage = "locus run [OPTION ...] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
     parser.add_argument(
         "--devices", metavar="N", help="how many CUDA devices, 0 to 64 (default: 1, or one for each rank)"
     )

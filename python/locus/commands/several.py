@@ -1,10 +1,11 @@
-"""`locus check --each a.py b.py examples/`: several programs, each in a process of its own, and one summary."""
+"""`locus check a.py b.py examples/`: several programs, each in a process of its own, and one summary."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,13 @@ _OF_ALL = ("command", "module", "code", "script", "each", "output")
 """What the command line says about all programs together, and not about each."""
 
 
+_IMPORTS_TORCH = re.compile(rb"^[ \t]*\"?(import|from)[ \t][^\n#]*\btorch\w*\b", re.MULTILINE)
+_READS_ARGUMENTS = re.compile(
+    rb"\b(argv|argparse|\w*ArgumentParser|parse_args|optparse|getopt|click|typer|fire|absl|hydra|tyro|docopt|runpy)\b|\bexec\("
+)
+"""What a program's text has where words behind its name may be meant for it. exec() may run a file that reads them."""
+
+
 class Done(NamedTuple):
     """A program that was checked."""
 
@@ -33,6 +41,19 @@ class Done(NamedTuple):
 def is_folder_of_programs(words: list[str]) -> bool:
     """Whether the command line names a folder that is no program itself."""
     return bool(words) and os.path.isdir(words[0]) and not os.path.exists(os.path.join(words[0], "__main__.py"))
+
+
+def are_programs(words: list[str]) -> bool:
+    """`a.py b.py examples/`: whether what stands behind a program are further ones, and not its arguments. They are
+    where each of them imports torch, which a configuration does not, and the first does not look at its arguments."""
+    if len(words) < 2 or not _is_program(words[0]) or _READS_ARGUMENTS.search(_text(words[0])):
+        return False
+    return all(is_folder_of_programs([word]) and _in_folder(word) if os.path.isdir(word) else _is_program(word)
+               for word in words[1:])  # fmt: skip
+
+
+def _is_program(path: str) -> bool:
+    return path.endswith(_SUFFIXES) and os.path.isfile(path) and _IMPORTS_TORCH.search(_text(path)) is not None
 
 
 def execute(arguments: argparse.Namespace, words: list[str]) -> int:
@@ -63,22 +84,24 @@ def _programs(word: str) -> list[str]:
         if not os.path.exists(word):
             raise UsageError(f"can't open the program {word!r}: No such file or directory. Check its name.")
         return [word]
-    found = []
-    for name in sorted(os.listdir(word)):
-        path = os.path.join(word, name)
-        if name.endswith(_SUFFIXES) and not name.startswith(("_", ".", "test_")) and _mentions_torch(path):
-            found.append(path)
+    found = _in_folder(word)
     if not found:
         raise UsageError(f"{word} has no program that uses torch. Give the programs by name.")
     return found
 
 
-def _mentions_torch(path: str) -> bool:
+def _in_folder(folder: str) -> list[str]:
+    names = [name for name in sorted(os.listdir(folder)) if not name.startswith(("_", ".", "test_"))]
+    paths = [os.path.join(folder, name) for name in names if name.endswith(_SUFFIXES)]
+    return [path for path in paths if b"torch" in _text(path)]
+
+
+def _text(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return b"torch" in file.read()
+            return file.read()
     except OSError:
-        return False
+        return b""
 
 
 def _own_options(arguments: argparse.Namespace) -> list[str]:
