@@ -17,7 +17,6 @@ ASKS_VALUES = {
     "cov": "refuses weights by their values",
     "linalg.eig": "its gradient refuses by values",
     "linalg.lstsq": "refuses a matrix by its rank",
-    "linalg.ldl_solve": "refuses pivots by their values",
     "LBFGS": "stops by values, and has so much state",
 }
 OTHER = {

@@ -286,10 +286,10 @@ Answer Call::compute_unknown(bool quietly) {
       " bytes) are too large to compute it. Run without --dry, with smaller operands, or guard this part.");
   if (!quietly && bytes > settings().keep) note(MadeUpKind::kReal);
   if (!quietly && device_ >= 0) fill_unknown();
+  make_pivots_valid();
   return Answer::kComputeUnknown;
 }
 
-/// The bytes of what is unknown may be anything: of an earlier tensor, too.
 void Call::fill_unknown() const {
   for (const Tensor& t : operands_) {
     if (is_unknown(t) && t.layout() == c10::kStrided && t.is_non_overlapping_and_dense()) {

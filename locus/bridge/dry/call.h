@@ -46,7 +46,11 @@ class Call {
   Answer answer_overwrite();
   Answer answer_uniform(Knowledge knowledge);
   Answer compute_unknown(bool quietly = false);
+  /// The bytes of what is unknown may be anything: of an earlier tensor, too.
   void fill_unknown() const;
+  /// LAPACK takes pivots for the numbers of rows, counted from 1, and some versions of PyTorch don't look at them
+  /// before: unknown ones become 1.
+  void make_pivots_valid() const;
   bool has_unknown_input() const;
   bool written_fits() const;
   bool returns_only_operands(const OperatorPlan& plan) const;

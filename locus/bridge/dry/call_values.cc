@@ -57,6 +57,19 @@ TensorGeometry fresh(int index, c10::IntArrayRef sizes, at::ScalarType type) {
   return made;
 }
 
+/// Whatever the strides: an expanded tensor, which fill_() refuses, too.
+void fill_all(const Tensor& host, std::int32_t value) {
+  auto* values = host.data_ptr<std::int32_t>();
+  for (std::int64_t i = 0; i < host.numel(); ++i) {
+    std::int64_t at = 0, rest = i;
+    for (std::int64_t d = host.dim() - 1; d >= 0; --d) {
+      at += rest % host.size(d) * host.stride(d);
+      rest /= host.size(d);
+    }
+    values[at] = value;
+  }
+}
+
 /// Different values below a bound: 0, 1, 2 … are as good as any, and fit to be indices.
 void number_from_zero(const Tensor& t) {
   if (t.scalar_type() != at::kLong || !t.is_contiguous() || !is_simulated(t) ||
@@ -69,6 +82,23 @@ void number_from_zero(const Tensor& t) {
 }
 
 }  // namespace
+
+void Call::make_pivots_valid() const {
+  const auto& arguments = arguments_.op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    IValue& given = arguments_.stack[arguments_.base + i];
+    if (!std::string_view(arguments[i].name()).ends_with("pivots") || !given.isTensor()) continue;
+    const Tensor pivots = given.toTensor();
+    if (!pivots.defined() || pivots.scalar_type() != at::kInt || !is_unknown(pivots)) continue;
+    if (is_simulated(pivots)) {
+      fill_all(host_alias(pivots), 1);
+    } else {  // the program's own tensor stays as it is: what was read of it may not change
+      const Tensor valid = at::detail::empty_cpu(pivots.sizes(), at::kInt);
+      fill_all(valid, 1);
+      given = valid;
+    }
+  }
+}
 
 void Call::give(std::initializer_list<TensorGeometry> results) {
   Geometry geometry;
