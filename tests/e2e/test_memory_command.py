@@ -81,7 +81,8 @@ def test_a_flag_that_the_program_does_not_know(program, tmp_path):
 def test_a_program_that_fails_is_said_to(program, tmp_path):
     result = memory(program, tmp_path, "train.py", text=TRAINING + "raise RuntimeError('no')\n")
     assert result.code == 1
-    assert "the program ended with RuntimeError" in result.stdout
+    assert "the program ended with RuntimeError: this is what it took until then" in result.stdout
+    assert "not known: the program ended with RuntimeError" in result.stdout and "fits" not in result.stdout
 
 
 def test_what_can_not_be_had_is_refused(program, tmp_path):

@@ -36,9 +36,11 @@ def _find(name: str, known: dict[str, pages.Page]) -> pages.Page:
     for page in known.values():
         if name.upper() == page.code or name.lower() == page.reason:
             return page
-    if re.fullmatch(r"(?i)(LOC)?\d+", name):  # the nearest in spelling would mean nothing
+    if number := re.fullmatch(r"(?i)(?:LOC)?[-_ ]?(\d+)", name):  # the nearest in spelling would mean nothing
         first, *_, last = known
-        raise UsageError(f"{name} is no code. They go from {first} to {last}; `locus codes` lists them.")
+        meant = f"LOC{int(number[1]):03}"
+        hint = f"Did you mean {meant}?" if meant in known else f"They go from {first} to {last};"
+        raise UsageError(f"{name} is no code. {hint} `locus codes` lists them.")
     near = difflib.get_close_matches(name.upper(), known, 1) or difflib.get_close_matches(
         name.lower(), [page.reason for page in known.values()], 1
     )

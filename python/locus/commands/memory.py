@@ -21,6 +21,7 @@ from locus.process.cards import CARDS, DEFAULT_CARD
 SUMMARY = "say what a program takes of a card's memory, and which cards it fits on"
 
 _LINES = 12
+_UNUSED = "the program put nothing on a device. Is an option such as --device cuda missing?"
 
 
 class Line(NamedTuple):
@@ -93,8 +94,9 @@ def execute(arguments: argparse.Namespace) -> int:
         for card in _one_of_each_kind(cards)
         for value in values
     ]
-    if all(each.failed and not each.device for each in runs):
-        raise LocusError(f"nothing was measured: the program ended with {runs[-1].failed}; see above")
+    if not any(each.device for each in runs):
+        ended = f"the program ended with {runs[-1].failed}; see above" if runs[-1].failed else _UNUSED
+        raise LocusError(f"nothing was measured: {ended}")
     for card in cards:
         for each in _of(runs, card):
             if not each.failed and each.peak <= CARDS[card].memory < each.reserved:
@@ -284,6 +286,8 @@ def _verdict(each: Run, card: str) -> str:
     memory = CARDS[card].memory
     if each.peak > memory:
         return f"does not fit, {size(each.peak - memory)} short"
+    if each.failed:
+        return f"not known: the program ended with {each.failed}"
     if each.reserved <= memory:
         return f"fits, {size(memory - each.reserved)} left"
     if _fits(each, card):

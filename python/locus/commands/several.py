@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from locus.commands import run
 from locus.errors import UsageError
-from locus.process import endings, reports, screen
+from locus.process import endings, files, reports, screen
 
 _SUFFIXES = (".py", ".ipynb")
 _ONE_PROGRAM_EACH = ("json", "html", "trace", "report_dir")
@@ -82,7 +82,7 @@ def _programs(word: str) -> list[str]:
     """A program, or those of a folder: its files that mention torch, without tests and what begins with "_"."""
     if not os.path.isdir(word):
         if not os.path.exists(word):
-            raise UsageError(f"can't open the program {word!r}: No such file or directory. Check its name.")
+            raise UsageError(files.cannot_open("program", word))
         return [word]
     found = _in_folder(word)
     if not found:

@@ -13,7 +13,7 @@ import sys
 import time
 
 from locus.errors import UsageError
-from locus.process import cluster, endings, overlay, runner
+from locus.process import cluster, endings, files, overlay, runner
 from locus.program.end import End
 
 _GRACE = 5.0
@@ -61,7 +61,7 @@ def command_of(target: runner.Target) -> list[str]:
     if target.kind == "notebook":
         raise UsageError("a notebook is one process; --nproc can't be had with it. Leave it out, or make it a script.")
     if target.kind == "script" and not os.path.exists(target.name):
-        raise UsageError(f"can't open the script {target.name!r}: No such file or directory. Check its name.")
+        raise UsageError(files.cannot_open("script", target.name))
     flag = {"script": [], "module": ["-m"], "code": ["-c"]}[target.kind]
     if target.kind == "script" and overlay.VARIABLE in os.environ:
         flag = ["-m", "locus.process.edited_script"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locus import scratch
 from locus.errors import UsageError
-from locus.process import reports
+from locus.process import files, reports
 
 if TYPE_CHECKING:
     from locus._bridge import Report
@@ -55,9 +55,11 @@ class Notebook:
             with open(self.path, encoding="utf-8") as file:
                 self._data = json.load(file)
             cells = self._data["cells"]
-            language = self._data.get("metadata", {}).get("kernelspec", {}).get("language", "python")
+            if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+                raise TypeError
+            language = (self._data.get("metadata", {}).get("kernelspec") or {}).get("language", "python")
         except OSError as error:
-            raise UsageError(f"can't open the notebook {path!r}: {error.strerror}. Check its name.") from None
+            raise UsageError(files.cannot_open("notebook", path, error)) from None
         except ValueError:  # also what is not UTF-8
             raise UsageError(f"{path} is not a notebook: it is not JSON. Give a notebook, or a script.") from None
         except (KeyError, TypeError, AttributeError):

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from locus.errors import UsageError
-from locus.process import cell_shell, notebooks
+from locus.process import cell_shell, files, notebooks
 from locus.program import edited_texts, source
 from locus.program.end import End
 
@@ -180,9 +180,7 @@ def _prepare_script(target: Target) -> Callable[[], object]:
             with io.open_code(os.path.abspath(path)) as file:
                 source = file.read()
     except OSError as error:
-        raise UsageError(
-            f"can't open the script {path!r}: {error.strerror}. Check its name and the current folder."
-        ) from None
+        raise UsageError(files.cannot_open("script", path, error)) from None
     _refuse_other_files(path, source)
     _set_arguments(path, target.arguments)
     _set_first_path(os.path.dirname(os.path.realpath(path)))
