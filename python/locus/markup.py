@@ -31,6 +31,11 @@ def colored(text: str) -> str:
     return f'<pre style="line-height:1.3;white-space:pre-wrap">{"".join(parts)}</pre>'
 
 
+def plain(text: str) -> str:
+    """The same without colors, for what shows no HTML."""
+    return _COLOR.sub("", text)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], below: str = "") -> str:
     """A table, and a line below it."""
     heads = "".join(f'<th style="{_CELL}">{html.escape(name)}</th>' for name in head)

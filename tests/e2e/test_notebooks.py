@@ -1,6 +1,7 @@
 """Notebooks: `locus check|run|fix notebook.ipynb`, and the extension of IPython in a kernel."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,8 @@ def test_run_runs_it(locus, tmp_path):
     [
         ("{}", "is not a notebook of version 4"),
         ("[1]", "is not a notebook of version 4"),
+        ('{"cells": 3}', "is not a notebook of version 4"),
+        ('{"cells": ["x = 1"]}', "is not a notebook of version 4"),
         ("nothing", "is not a notebook: it is not JSON"),
         ("caf\xe9", "is not a notebook: it is not JSON"),
         ('{"cells": [], "metadata": {"kernelspec": {"language": "julia"}}}', "a notebook for julia"),
@@ -187,6 +190,12 @@ KERNEL = [
     "%%locus\nprint(model(x.cuda()).shape)",
     "%locus where model",
     "model(x)",
+    "import locus\nlocus.guard()\nmodel(x)",
+    "locus.where(model)",
+    "locus.history(model.weight)",
+    "with locus.ledger() as ledger:\n    x.cuda()\nledger",
+    "%locus devices 4",
+    "%locus",
 ]
 
 
@@ -205,3 +214,12 @@ def test_a_checked_cell_in_a_kernel(tmp_path):
     assert text[3].endswith("locus: no placement mistakes\n")
     assert "on cuda:0" in outputs[4][0]["data"]["text/html"]
     assert outputs[5][0]["ename"] == "RuntimeError"  # unchecked
+    guarded = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(outputs[6][0]["traceback"]))
+    assert "error[LOC004]" in guarded and "created by ones() at Cell In[3]:2" in " ".join(guarded.split()), guarded
+    for shown_once in outputs[7], outputs[8]:  # by the call, which is the cell's value, too
+        (out,) = shown_once
+        assert "Cell In[2]:2" in out["data"]["text/html"] and "Cell In[2]:2" in out["data"]["text/plain"], out
+    assert "Cell In[10]:2  cpu -&gt; cuda:0" in outputs[9][0]["data"]["text/html"]
+    assert "restart the kernel" in text[10] and "%locus alone says nothing" in text[11]
+    plain = "".join(out["data"].get("text/plain", "") for out in outputs[2] if "data" in out)
+    assert "Cell In[3]:2" in plain and "\x1b" not in plain

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from locus import markup
 from locus.api import policies
 from locus.errors import LedgerError, UsageError
+from locus.program import cells
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -278,6 +279,8 @@ def _current_device() -> int:
 def _place(row: Transfer | Sync | MemoryLine) -> str:
     if not row.file:
         return "(no line of the program)"
+    if cells.is_cell(row.file):
+        return f"{cells.shown(row.file)}:{row.line}"
     path = os.path.relpath(row.file) if os.path.isabs(row.file) else row.file
     return f"{row.file if path.startswith('..') else path}:{row.line}"
 

@@ -5,13 +5,13 @@ came from. Only looks; works without simulated devices, where histories are not 
 from __future__ import annotations
 
 import collections
-import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from locus import markup
-from locus.program import histories, objects, places, source, values
+from locus.program import cells, histories, objects, places, source, values
 
 if TYPE_CHECKING:
     from locus.program.shapes import Step
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     history: str
 
 
-class Tree:
+class Tree(cells.Shown):
     """The tensors of an object and where they are."""
 
     def __init__(self, rows: list[Row]):
@@ -59,16 +59,16 @@ class Tree:
     def _repr_html_(self) -> str:
         """In a notebook."""
         head = ("tensor", "kind", "type", "device", "history")
-        return markup.table(head, self._cells(), self.summary())
+        return markup.table(head, self._rows(), self.summary())
 
     def __str__(self) -> str:
-        cells = self._cells()
-        widths = [max((len(cell[column]) for cell in cells if cell[1]), default=0) for column in range(4)]
-        lines = ["  ".join(text.ljust(width) for text, width in zip(cell, widths)) + f"  {cell[4]}" for cell in cells]
+        rows = self._rows()
+        widths = [max((len(row[column]) for row in rows if row[1]), default=0) for column in range(4)]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)) + f"  {row[4]}" for row in rows]
         return "\n".join([line.rstrip() for line in lines] + [self.summary()])
 
-    def _cells(self) -> list[tuple[str, str, str, str, str]]:
-        cells = []
+    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+        rows = []
         passed_by: int | None = None  # the depth of the row above that carries the mark for all below it
         for row in self.rows:
             if passed_by is not None and row.depth <= passed_by:
@@ -78,12 +78,24 @@ class Tree:
                 passed_by = row.depth
             size = f"{row.dtype}{row.shape}" if row.kind else ""
             notes = [note for note in (row.history, _NOT_REACHED if marked else "") if note]
-            cells.append(("  " * row.depth + row.name, row.kind, size, row.device, "; ".join(notes)))
-        return cells
+            rows.append(("  " * row.depth + row.name, row.kind, size, row.device, "; ".join(notes)))
+        return rows
 
 
-class History(list["Step"]):
+class History(list["Step"], cells.Shown):
     """The steps of a tensor's way, oldest first."""
+
+    def __init__(self, about: str, steps: Iterable[Step]):
+        super().__init__(steps)
+        self._about = about
+
+    def __str__(self) -> str:
+        lines = [self._about]
+        for step in self:
+            lines.append(f"  {_words(step)} on {step['device']}")
+            if step["at"]["text"]:
+                lines.append(f"      {step['at']['text'].strip()}")
+        return "\n".join(lines if self else [*lines, f"  {_UNKNOWN}"])
 
     def _repr_html_(self) -> str:
         """In a notebook."""
@@ -106,7 +118,7 @@ def where(thing: object, *, show: bool = True) -> Tree:
     walk.run()
     tree = Tree([_row(node) for node in walk.tree()])
     if show:
-        print(tree)
+        tree.show()
     return tree
 
 
@@ -118,15 +130,10 @@ def history(tensor: torch.Tensor, *, show: bool = True) -> History:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"history() takes a tensor, not {type(tensor).__name__}. For other objects, use locus.where().")
     _vouch_for_callers()
-    steps = History(step.facts for step in histories.history(tensor))
+    about = f"{_dtype(tensor)}{list(tensor.shape)} on {tensor.device}"
+    steps = History(about, (step.facts for step in histories.history(tensor)))
     if show:
-        print(f"{_dtype(tensor)}{list(tensor.shape)} on {tensor.device}")
-        for step in steps:
-            print(f"  {_words(step)} on {step['device']}")
-            if step["at"]["text"]:
-                print(f"      {step['at']['text'].strip()}")
-        if not steps:
-            print(f"  {_UNKNOWN}")
+        steps.show()
     return steps
 
 
@@ -157,7 +164,7 @@ def one_line(steps: list[histories.Step]) -> str:
 
 
 def _words(step: Step) -> str:
-    at = f" at {os.path.basename(step['at']['file'])}:{step['at']['line']}" if step["at"]["line"] else ""
+    at = f" at {cells.shown(step['at']['file'])}:{step['at']['line']}" if step["at"]["line"] else ""
     op = step["op"] if step["op"].startswith(".") else f"{step['op']}()"
     verbs = {"created": "created by", "moved": "moved by", "loaded": "loaded by", "received": "received from"}
     if step["action"] == "foreign":

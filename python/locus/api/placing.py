@@ -8,7 +8,6 @@ are made before anything changes, so that an error (out of memory) leaves the pr
 from __future__ import annotations
 
 import collections
-import os
 import sys
 import threading
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from locus.errors import UsageError
-from locus.program import exchanging, moments, values
+from locus.program import cells, exchanging, moments, values
 from locus.vocabulary import Kind
 
 _ALIGNMENT = 16  # bytes; the largest element there is
@@ -295,7 +294,7 @@ def _say(placement: Placement, show: bool | None) -> None:
         return
     if len(_said) < 1000:
         _said.add(line)
-    at = f"{os.path.basename(line[0])}:{line[1]}"
+    at = f"{cells.shown(line[0])}:{line[1]}"
     print(f"locus.place at {at}: {placement.summary()}", file=sys.stderr)
 
 

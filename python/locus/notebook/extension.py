@@ -6,14 +6,10 @@ unchecked: a mistake raises PyTorch's own error there.
 
 from __future__ import annotations
 
-import json
-import linecache
-import os
-import re
 from typing import TYPE_CHECKING
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
-from IPython.display import HTML, display
+from IPython.display import display
 
 from locus import markup
 from locus._load import load_bridge
@@ -21,12 +17,11 @@ from locus.api import simulating
 from locus.errors import LocusError, UsageError
 from locus.process import reports, screen, settings, simulation
 from locus.process.session import Session
+from locus.program import cells
 from locus.watch import uncaught
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-    from locus._bridge import Report
 
 _SCREEN = screen.Screen(terminal=False, color=True, width=100, links=False)
 _USAGE = "%%locus above a cell checks it; %locus where NAME, %locus history NAME, %locus devices N [MEMORY]"
@@ -43,10 +38,6 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
     """The magics of Locus."""
 
     _session: Session | None = None
-
-    def __init__(self, shell: InteractiveShell):
-        super().__init__(shell)
-        self._numbers: dict[str, int] = {}
 
     @line_cell_magic  # type: ignore[untyped-decorator]
     def locus(self, line: str, cell: str | None = None) -> object:
@@ -70,7 +61,8 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
             _simulate(int(words[1]), words[2] if len(words) == 3 else None)
             print(f"locus: {words[1]} simulated CUDA device{'s' * (words[1] != '1')}")
             return None
-        raise UsageError(f"%locus {' '.join(words)} is not known. {_USAGE}")
+        said = f"%locus {' '.join(words)} is not known" if words else "%locus alone says nothing"
+        raise UsageError(f"{said}. {_USAGE}")
 
     def _check(self, line: str, cell: str) -> None:
         if line:
@@ -78,7 +70,7 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
         session = self._begin()
         session.begin_part()
         session.set_policy("collect")
-        before = cells_of(self.shell)
+        before = cells.numbers()
         try:
             # The first line is there again, so that lines count as they are seen.
             result = self.shell.run_cell(f"# %%locus\n{cell}", store_history=False)
@@ -87,11 +79,12 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
             session.set_policy("raise")
         # The cell is in the way of being run, under its own number; what it has in it was given the next one.
         number = list(before.values())[-1] if before else self.shell.execution_count
-        self._numbers.update({file: number for file in cells_of(self.shell) if file not in before})
-        report = self.translate(session.report(finished=False))
+        for file in cells.numbers().keys() - before.keys():
+            cells.note(file, number)
+        report = reports.load(cells.named(session.report(finished=False).render("json").decode()).encode())
         if report.finding_count:
-            text = reports.render(report, "text", reports.Style(), _SCREEN)
-            display(HTML(markup.colored(text.decode("utf-8", "replace"))))
+            text = reports.render(report, "text", reports.Style(), _SCREEN).decode("utf-8", "replace")
+            display({"text/html": markup.colored(text), "text/plain": markup.plain(text)}, raw=True)
         else:
             print(f"locus: {reports.judge(report).words}")
 
@@ -103,25 +96,6 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
             LocusMagics._session = Session("notebook", settings=settings.find())
             LocusMagics._session.start()
         return LocusMagics._session
-
-    def translate(self, report: Report) -> Report:
-        """The report with cells by their numbers."""
-        text = report.render("json").decode()
-        for file, number in {**cells_of(self.shell), **self._numbers}.items():
-            name = f"Cell In[{number}]"
-            text = text.replace(json.dumps(file, ensure_ascii=False)[1:-1], name)
-            text = re.sub(rf"\b{re.escape(os.path.basename(file))}(?=:\d)", name, text)
-        return reports.load(text.encode())
-
-
-def cells_of(shell: InteractiveShell) -> dict[str, int]:
-    """The files that IPython has made up for its cells, and their numbers."""
-    known: dict[str, int] = dict(getattr(shell.compile, "_filename_map", {}))
-    for name in linecache.cache:
-        match = re.match(r"<ipython-input-(\d+)-", name)
-        if match:
-            known.setdefault(name, int(match[1]))
-    return known
 
 
 def _simulate(devices: int, memory: str | int | None, card: str | None = None) -> None:

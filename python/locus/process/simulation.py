@@ -15,6 +15,7 @@ from locus import surface
 from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
 from locus.process.cards import CARDS, DEFAULT_CARD
+from locus.program import cells
 
 MAX_DEVICES = 64
 """The largest machine that can be simulated."""
@@ -257,9 +258,11 @@ def activate(options: SimulationOptions) -> None:
     """Makes `options` this process's machine. Imports PyTorch."""
     global _active
     if _active is not None and _active != options:
+        in_notebook = cells.shell() is not None
         raise UsageError(
             f"this process already has the machine {_active.describe()}, so {options.describe()} can't be had. "
-            "Call simulate() once (LOCUS_SIMULATE and `locus run` do so too), or start another process."
+            "Call simulate() once (LOCUS_SIMULATE and `locus run` do so too), or "
+            + ("restart the kernel." if in_notebook else "start another process.")
         )
     if _active is None:
         if options.devices == 0:

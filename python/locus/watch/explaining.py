@@ -20,7 +20,7 @@ import torch
 from locus._load import load_bridge
 from locus.blame import facts
 from locus.blame.operands import raw
-from locus.program import expressions, histories, places, shapes, source, values
+from locus.program import cells, expressions, histories, places, shapes, source, values
 from locus.program.text_index import span
 from locus.watch import forked, messages, refusals
 from locus.watch.messages import Finding
@@ -73,7 +73,7 @@ def describe(
 
 def _rendered(render: Callable[[str, int, str], tuple[bytes, str]], about: Mapping[str, object]) -> Finding | None:
     width = shutil.get_terminal_size((80, 24)).columns
-    data, text = render(json.dumps(about), max(60, min(width, 100)), os.getcwd())
+    data, text = render(cells.named(json.dumps(about)), max(60, min(width, 100)), os.getcwd())
     found = json.loads(data)["findings"]
     return Finding(found[0], text.rstrip("\n")) if found else None
 
