@@ -90,3 +90,30 @@ def test_what_can_not_be_had_is_refused(program, tmp_path):
     assert result.code == 2 and "--card gtx is not known" in result.stderr
     result = memory(program, tmp_path, "--batch", "bs", "train.py")
     assert result.code == 2 and "--batch bs is not an option with values" in result.stderr
+
+
+STEPS = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps-of-mine", type=int, default=1)
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(parser.parse_args().steps_of_mine):
+    model(torch.ones(2, 8, device="cuda")).sum().backward()
+    optimizer.step()
+evaluation = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+"""
+
+
+def test_what_was_not_run_is_said_not_to_be_counted(program, tmp_path):
+    later = "ended after 3 optimizer steps: what comes later, an evaluation say, is not in this (--steps N)"
+    words = ("--dry", "--card", "h200", "--batch", "steps-of-mine=2,4", "--json", "found.json", "train.py")
+    result = memory(program, tmp_path, *words, text=STEPS)
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [run["ended_after"] for run in found["runs"]] == [0, 3], result.stderr
+    assert result.stdout.startswith("--steps-of-mine 2 on h200: peak 1.1 GiB on cuda:0"), result.stdout
+    assert later.replace("ended", "ended with --steps-of-mine 4") in result.stdout
+    result = memory(program, tmp_path, "--dry", "train.py", "--steps-of-mine", "4", text=STEPS)
+    assert later in result.stdout and result.stdout.startswith("peak "), result.stdout

@@ -22,6 +22,7 @@ SUMMARY = "say what a program takes of a card's memory, and which cards it fits 
 
 _LINES = 12
 _UNUSED = "the program put nothing on a device. Is an option such as --device cuda missing?"
+_STEPS = 3
 
 
 class Line(NamedTuple):
@@ -50,6 +51,8 @@ class Run(NamedTuple):
     device: str
     failed: str
     """How it ended, where it did not end well; "" otherwise."""
+    ended_after: int
+    """The program was ended after so many optimizer steps; 0: it came to its own end."""
     tight: dict[str, bool]
     """Cards that have room for the peak, but not for all that the allocator held beside it: whether the program runs
     through on them, where the allocator has to give back what nobody uses."""
@@ -68,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         elif action.dest in (*cluster.OPTIONS, "memory", "strict_memory"):
             action.help = argparse.SUPPRESS  # refused, with the reason
     parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
-    parser.add_argument("--steps", metavar="N", help="end the program after N optimizer steps (default: 3)")
+    parser.add_argument("--steps", metavar="N", help=f"end the program after N optimizer steps (default: {_STEPS})")
     parser.add_argument("--json", metavar="FILE", help="write what was found as JSON")
     parser.add_argument(
         "--html", metavar="FILE", help="write the report of the last run as a page, memory over time in it"
@@ -167,7 +170,7 @@ def _runs_through(arguments: argparse.Namespace, card: str, flag: str, value: st
 def _check(arguments: argparse.Namespace, card: str, report: str) -> list[str]:
     """A check of the program, but for the program itself."""
     words = [sys.executable, "-m", "locus", "check", "--card", card, "--allow-empty"]
-    words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or "3"]
+    words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or str(_STEPS)]
     words += ["--format", "json", "-o", report]
     return words + run.given(arguments, ("rng", "dry", "dry_keep", "dry_shapes"))
 
@@ -215,6 +218,7 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         {row["module"]: row["bytes"] for row in held["activations_by_module"]},
         device,
         ended,
+        int(program["steps"]) if str(program["steps"]) == (arguments.steps or str(_STEPS)) else 0,
         {},
     )
 
@@ -237,11 +241,18 @@ def size(count: int) -> str:
 
 def _text(runs: list[Run], cards: list[str], flag: str) -> str:
     shown = max((each for each in runs if not each.failed), key=lambda each: each.peak, default=runs[-1])
+    which = f"{flag} {shown.value} on {shown.card}: " if len(runs) > 1 and flag else ""
     out = [
-        f"peak {size(shown.peak)} on {shown.device or 'no device'}; {size(shown.reserved)} held by PyTorch's allocator"
+        f"{which}peak {size(shown.peak)} on {shown.device or 'no device'}; "
+        f"{size(shown.reserved)} held by PyTorch's allocator"
     ]
     if shown.failed:
         out.append(f"the program ended with {shown.failed}: this is what it took until then")
+    if ended := [each for each in runs if each.ended_after and not each.failed]:
+        steps = f"{ended[0].ended_after} optimizer step{'' if ended[0].ended_after == 1 else 's'}"
+        values = ", ".join(dict.fromkeys(each.value for each in ended))
+        which = f" with {flag} {values}" if len(ended) < len(runs) else ""
+        out.append(f"ended{which} after {steps}: what comes later, an evaluation say, is not in this (--steps N)")
     out += ["", "at the peak, by what it was for"]
     out += [
         f"  {size(count):>10}  {_share(count, shown.peak):>4}  {category}"
