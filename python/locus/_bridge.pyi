@@ -8,6 +8,7 @@ from typing import TypeVar, type_check_only
 
 import torch
 
+from locus._bridge_cards import CardOrder as CardOrder
 from locus._bridge_graphs import Graph as Graph
 from locus._bridge_graphs import MemoryPool as MemoryPool
 from locus._bridge_graphs import contents_of as contents_of
@@ -227,6 +228,7 @@ class Bridge(ModuleType):
 
     torch_version: str
     DrySettings = DrySettings
+    CardOrder = CardOrder
     Graph = Graph
     MemoryPool = MemoryPool
     LoneGroup = LoneGroup

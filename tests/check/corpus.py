@@ -205,6 +205,14 @@ def programs(folder: str) -> list[Path]:
     return sorted((PROGRAMS / folder).glob("*.py"))
 
 
+def needs_two_devices(path: Path) -> bool:
+    text = path.read_text()
+    return any(
+        word in text
+        for word in ("cuda:1", "cuda(1)", "device(1)", "DataParallel", "device_count() - 1", "dev1", "device=1")
+    )
+
+
 def fixed_programs(folder: str = "wrong") -> list[Path]:
     """The twins of a folder of wrong programs."""
     return [fixed(path) for path in programs(folder)]

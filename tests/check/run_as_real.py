@@ -6,12 +6,16 @@ import sys
 from locus._load import load_bridge
 from locus.process import runner
 from locus.process.session import Session
+from locus.program.end import End
+from locus.watch import card_order
 
 import locus
 
 for program, report in [sys.argv[1:3]]:
     locus.simulate(1)
-    load_bridge().use_real_devices()
+    bridge = load_bridge()
+    bridge.use_real_devices()
+    card_order.follow(bridge)
     session = Session(program, [])
     session.start()
     try:
@@ -20,5 +24,5 @@ for program, report in [sys.argv[1:3]]:
         code = int(stop.code or 0)
     session.stop()
     with open(report, "wb") as file:
-        file.write(session.json(code))
+        file.write(session.json(End(code)))
     sys.exit(code)

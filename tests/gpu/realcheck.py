@@ -31,8 +31,3 @@ def essence(findings) -> list[tuple]:
         )
         for finding in findings
     )
-
-
-def needs_two_devices(path: Path) -> bool:
-    text = path.read_text()
-    return any(word in text for word in ("cuda:1", "cuda(1)", "DataParallel", "device_count() - 1", "dev1", "device=1"))

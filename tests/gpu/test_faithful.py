@@ -4,8 +4,8 @@ import re
 
 import pytest
 from checker import check
-from corpus import programs
-from realcheck import check_real, needs_two_devices
+from corpus import needs_two_devices, programs
+from realcheck import check_real
 
 WRONG = [path for path in programs("wrong") if not needs_two_devices(path)]
 LEDGER = """

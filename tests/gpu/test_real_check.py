@@ -2,9 +2,9 @@
 
 import pytest
 from checker import check
-from corpus import fixed_programs, programs
+from corpus import fixed_programs, needs_two_devices, programs
 from known_differences import KNOWN_DIFFERENCES
-from realcheck import check_real, essence, needs_two_devices
+from realcheck import check_real, essence
 
 WRONG = [path for path in programs("wrong") if not needs_two_devices(path)]
 CLEAN = [path for path in fixed_programs() + programs("correct") if not needs_two_devices(path)]

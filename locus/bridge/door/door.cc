@@ -2,6 +2,7 @@
 #include "locus/bridge/door/door.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/core/enum_tag.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -16,6 +17,7 @@
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/kernels/generator.h"
 #include "locus/bridge/memory/memory.h"
+#include "locus/bridge/streams/card_work.h"
 #include "locus/bridge/streams/ordering.h"
 #include "locus/bridge/streams/pending.h"
 
@@ -71,11 +73,6 @@ bool is_read_by_device(const Call& call, const Tensor& source) {
   return to_device && !converts && source.is_contiguous();
 }
 
-/// zeros_like, new_empty, …: they ask for the geometry of their operand, and for none of its values.
-bool reads_values(const OperatorPlan& plan) {
-  return plan.name.find("_like") == std::string::npos && plan.name.compare(0, 10, "aten::new_") != 0;
-}
-
 /// A copy from a device writes in the order of its stream; a temporary one of the host's is waited for.
 bool is_written_by_device(const Call& call) {
   return call.plan.copies && call.stack[call.base + 1].isTensor() && call.stack[call.base + 1].toTensor().is_cuda();
@@ -83,14 +80,15 @@ bool is_written_by_device(const Call& call) {
 
 /// A host operand that a copy still writes, and nobody waited for; or one that is written while a copy still reads it.
 void check_pending(const Call& call) {
-  if (!reads_values(call.plan) || call.plan.is_view) return;
+  if (!reads_values(call.plan) || leaves_values(call)) return;
   for (const std::uint16_t i : call.plan.holders) {
     const IValue& value = call.stack[call.base + i];
     if (!value.isTensor() || !value.toTensor().defined() || !value.toTensor().device().is_cpu()) continue;
+    const Tensor& t = value.toTensor();
     if (call.plan.arguments[i].written) {
-      if (!is_written_by_device(call)) check_host_write(call.plan.name, value.toTensor(), static_cast<int>(i));
-    } else if (!is_read_by_device(call, value.toTensor())) {
-      check_host_read(call.plan.name, value.toTensor(), static_cast<int>(i));
+      if (!is_written_by_device(call)) check_host_write(call.plan.name, t, static_cast<int>(i));
+    } else if (!is_read_by_device(call, t)) {
+      check_host_read(call.plan.name, t, static_cast<int>(i), /*by_operator=*/true);
     }
   }
 }
@@ -237,6 +235,8 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     if (copies_pending()) check_pending(call);
   }
   look_at_operands(call, &passage);
+  std::optional<CardWork> work;
+  if (real && judging && follows_on_card(plan)) work.emplace(call);
   if (judging && needs_trial(call) && try_whole(call, next, &card)) {
     // done
   } else if (real && (plan.moves || plan.copies || plan.synchronizes)) {
@@ -252,6 +252,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   if (averages.has_value()) averages->bring_back();
   passage.end();
   const size_t returns = op.schema().returns().size();
+  if (work.has_value()) work->finish(returns);
   for (size_t i = stack->size() - returns; i < stack->size(); ++i) {
     note_result((*stack)[i], i + returns - stack->size(), &passage);
   }
@@ -266,9 +267,16 @@ bool may_pass(const c10::OperatorHandle& op) {
   if (plan.decomposes) return plan.rule.kind == engine::RuleKind::kAnywhere && plan.rule.arguments == 0;
   if (plan.tensors > 1 || plan.moves || plan.generator >= 0) return false;
   const auto& returns = op.schema().returns();
-  if (plan.tensors == 1 && returns.size() == 1 && returns[0].alias_info() != nullptr) return true;
-  return false;
+  return plan.tensors == 1 && returns.size() == 1 && returns[0].alias_info() != nullptr;
 }
+
+/// On a real card only the door sees what is written in place.
+bool only_on_simulated(const c10::OperatorHandle& op) {
+  const OperatorPlan& plan = plan_of(op);
+  return !plan.decomposes && !plan.is_view && !op.hasTag(at::Tag::inplace_view);
+}
+
+torch::Library* g_in_place = nullptr;  ///< lets those pass
 
 }  // namespace
 
@@ -277,31 +285,46 @@ void install_door() {
   if (done) return;
   done = true;
   static auto* any = new torch::Library(torch::Library::IMPL, "_", kCheckKey, __FILE__, __LINE__);
-  static auto* aten = new torch::Library(torch::Library::IMPL, "aten", kCheckKey, __FILE__, __LINE__);
+  const auto part = [] { return new torch::Library(torch::Library::IMPL, "aten", kCheckKey, __FILE__, __LINE__); };
+  static auto* views = part();
+  if (!on_real_devices()) g_in_place = part();
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (name.name.compare(0, 6, "aten::") != 0) continue;
     const auto op = dispatcher.findOp(name);
     if (!op.has_value() || !op->hasSchema()) continue;
-    if (!may_pass(*op)) {
+    torch::Library* const passing = only_on_simulated(*op) ? g_in_place : views;
+    if (!may_pass(*op) || passing == nullptr) {
       install_typed_door(*op);
       continue;
     }
     std::string full = name.name.substr(6);
     if (!name.overload_name.empty()) full += "." + name.overload_name;
-    aten->impl(full.c_str(), torch::CppFunction::makeFallthrough());
+    passing->impl(full.c_str(), torch::CppFunction::makeFallthrough());
   }
   any->fallback(torch::CppFunction::makeFromBoxedFunction<&door>());
 }
 
-void check_host_read(const std::string& op, const Tensor& t, int argument) {
+void see_in_place() {
+  delete g_in_place;
+  g_in_place = nullptr;
+}
+
+void check_host_read(const std::string& op, const Tensor& t, int argument, bool by_operator) {
   if (policy() == Policy::kRaise || policy() == Policy::kMove) return;
   if (!on_real_devices()) return order_host_access(op, t, order::Kind::kRead, argument);
-  if (const std::optional<int> device = take_pending(t)) report_early_read(op, t, argument, *device);
+  // A view of its memory may be made before the copy is done; there the card says what is too early.
+  const bool early = by_operator && order_card_host_access(op, t, order::Kind::kRead, argument);
+  const std::optional<int> device = take_pending(t);  // it is waited for in any case
+  if (!early && device.has_value()) report_early_read(op, t, argument, *device);
 }
 
 void check_host_write(const std::string& op, const Tensor& t, int argument) {
-  if (policy() == Policy::kRaise || policy() == Policy::kMove || on_real_devices()) return;
+  if (policy() == Policy::kRaise || policy() == Policy::kMove) return;
+  if (on_real_devices()) {
+    order_card_host_access(op, t, order::Kind::kWrite, argument);
+    return;
+  }
   order_host_access(op, t, order::Kind::kWrite, argument);
 }
 

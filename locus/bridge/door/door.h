@@ -14,6 +14,8 @@ namespace locus::bridge {
 
 /// Registers the door's kernel; done once, at the first check. set_policy_state() opens the door for a thread.
 void install_door();
+/// The devices are real from now on, where it is there already.
+void see_in_place();
 
 /// The door's kernel, for any operator.
 void door(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
@@ -42,7 +44,7 @@ class KeptErrors {
 KeptErrors& kept_errors();
 
 /// The host reads this tensor here: a finding when its copy from a device is still under way.
-void check_host_read(const std::string& op, const at::Tensor& tensor, int argument);
+void check_host_read(const std::string& op, const at::Tensor& tensor, int argument, bool by_operator = false);
 /// The host writes to it: a finding when a copy to a device still reads it.
 void check_host_write(const std::string& op, const at::Tensor& tensor, int argument);
 

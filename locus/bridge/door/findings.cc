@@ -8,6 +8,7 @@
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/python/aside.h"
 #include "locus/bridge/python/courier.h"
+#include "locus/bridge/streams/card_calls.h"
 
 namespace locus::bridge {
 namespace {
@@ -151,14 +152,16 @@ Decision report_raw(py::dict& raw, c10::Device fallback) {
   return ask_python(raw, fallback);
 }
 
-void report_early_read(const std::string& op, const Tensor& tensor, int argument, int device) {
+void report_early_read(const std::string& op, const Tensor& tensor, int argument, int device,
+                       const std::function<bool()>& in_doubt) {
   const engine::SiteId site = current_site();
   const uint64_t key = engine::mix((uint64_t{site} << 20) ^ operator_number("read too early"));
   const Decision as_it_is{false, c10::Device(c10::kCPU)};
   decide(key, as_it_is, [&](uint64_t distinct) {
     const Moment moment{.site = site, .forward = 0, .in_backward = false, .key = distinct};
     return in_python(
-        [op, tensor, argument, device, moment, current = t_current_device] {
+        [op, tensor, argument, device, moment, in_doubt, current = device_here(), as_it_is] {
+          if (in_doubt && in_doubt()) return as_it_is;
           py::dict raw = raw_case("read-too-early", op, moment, "cuda:" + std::to_string(device));
           raw["current"] = current;
           py::dict d;

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
+#include <functional>
+
 #include "locus/bridge/door/check.h"
 #include "locus/engine/site.h"
 
@@ -26,6 +28,7 @@ bool fault_said() noexcept;
 /// Optimizer steps that the program has made.
 int64_t steps_made() noexcept;
 /// A host read of a tensor whose copy from `device` was still under way.
-void report_early_read(const std::string& op, const at::Tensor& tensor, int argument, int device);
+void report_early_read(const std::string& op, const at::Tensor& tensor, int argument, int device,
+                       const std::function<bool()>& in_doubt = nullptr);
 
 }  // namespace locus::bridge

@@ -6,6 +6,7 @@
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/memory/purpose.h"
 #include "locus/bridge/python/shared_counters.h"
+#include "locus/bridge/streams/card_calls.h"
 
 namespace locus::bridge {
 namespace {
@@ -28,7 +29,7 @@ constinit thread_local int t_composites = 0;
 
 OriginId origin_of_tensor(const at::Tensor& t) { return t.has_storage() ? origin_of(storage_of(t)) : 0; }
 
-Passage::Passage(const OperatorPlan& plan) : plan_(plan), site_(t_site), outer_site_(site_) {
+Passage::Passage(const OperatorPlan& plan) : plan_(plan), site_(t_site), outer_site_(site_), waits_(t_card_waits) {
   publish_calls(g_calls.fetch_add(1, std::memory_order_relaxed) + 1);
   if (site_ == 0) site_ = site_of_call();
   sequence_ = at::sequence_number::peek();
@@ -45,11 +46,16 @@ void Passage::look_closer(const at::Tensor& t) {
 
 void Passage::note_storage(const at::Tensor& t, bool aliased) {
   const c10::StorageImpl& storage = storage_of(t);
+  // Written in place by what makes no memory: seen for the sake of order alone.
+  if (aliased && plan_.tensors == 1 && plan_.generator < 0) return;
   if (is_kept_by_address(storage)) {
     // The address may have been another tensor's: only a result that is an argument keeps what is known of it. Steps
     // inside a composite are nobody's tensors.
     if (aliased && (t_composites != 0 || origin_of(storage) != 0)) return;
-    return set_origin(storage, t_composites != 0 ? 0 : make(t));
+    set_origin(storage, t_composites != 0 ? 0 : make(t));
+    // What the host has waited for meanwhile may be this very result.
+    const int device = storage.device().index();
+    return set_birth_at(storage.data_ptr().get(), t_card_waits == waits_ ? card_birth_time(device) : 0);
   }
   if (t_composites != 0) return;
   // Device memory was labeled when it was taken, by the operator alone; that label gives way to a full one.

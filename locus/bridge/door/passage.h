@@ -58,7 +58,8 @@ class Passage {
   const OperatorPlan& plan_;
   engine::SiteId& site_;  ///< this thread's t_site
   engine::SiteId outer_site_;
-  uint64_t sequence_;  ///< moving an operand makes a node too
+  std::uint32_t waits_;  ///< this thread's t_card_waits
+  uint64_t sequence_;    ///< moving an operand makes a node too
   bool has_operand_ = false;
   bool from_moved_ = false;
   c10::Device source_device_{c10::kCPU};

@@ -12,9 +12,11 @@
 #include <cstring>
 #include <mutex>
 
+#include "locus/bridge/door/door.h"
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/memory/purpose.h"
+#include "locus/bridge/streams/card_calls.h"
 #include "locus/bridge/streams/pending.h"
 #include "locus/engine/intern.h"
 
@@ -33,6 +35,7 @@ using torch::profiler::impl::ProfilerStateBase;
 struct Entry {
   std::atomic<std::uintptr_t> address{0};
   std::atomic<engine::OriginId> origin{0};
+  std::atomic<order::Time> born{0};
 };
 constexpr std::size_t kEntries = std::size_t{1} << 19;  // 8 MiB; a training holds some ten thousand tensors
 constexpr std::size_t kWays = 4;
@@ -107,44 +110,25 @@ std::int64_t bytes_of(const at::Tensor& t) {
   return numbers * static_cast<std::int64_t>(t.itemsize());
 }
 
-/// Stands in the place of PyTorch's device guard, which every operator's wrapper asks for its device: the same virtual
-/// table, but for one entry. Like the hooks, the guard has no data.
-class SeeingGuard {
- public:
-  static void install() {
-    auto& place = c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::kCUDA)];
-    const c10::impl::DeviceGuardImplInterface* known = place.load();
-    static SeeingGuard guard;
-    if (known == nullptr || known == guard.as_interface()) return;
-    const auto* table = *reinterpret_cast<const Entry* const*>(known);
-    std::memcpy(guard.entries_, table - kBefore, sizeof guard.entries_);
-    s_exchange = reinterpret_cast<Exchange>(guard.entries_[kBefore + kExchangeDevice]);
-    s_known = known;
-    guard.entries_[kBefore + kExchangeDevice] = reinterpret_cast<Entry>(&exchange_device);
-    guard.table_ = guard.entries_ + kBefore;
-    place.store(guard.as_interface());
-  }
+const c10::impl::DeviceGuardImplInterface* g_guard = nullptr;
+c10::Device (*g_exchange_device)(const void*, c10::Device) = nullptr;
 
- private:
-  using Entry = const void*;
-  using Exchange = c10::Device (*)(const void* self, c10::Device device);
-  static constexpr size_t kBefore = 2;  // the offset and the type's description
-  static constexpr size_t kExchangeDevice = 1;
-  static constexpr size_t kEntries = 40;  // PyTorch 2.13 has 26
+c10::Device exchange_device(const void*, c10::Device device) {
+  is_unseen();
+  return g_exchange_device(g_guard, device);
+}
 
-  static c10::Device exchange_device(const void*, c10::Device device) {
-    is_unseen();
-    return s_exchange(s_known, device);
-  }
-  const c10::impl::DeviceGuardImplInterface* as_interface() const {
-    return reinterpret_cast<const c10::impl::DeviceGuardImplInterface*>(this);
-  }
-
-  const Entry* table_ = nullptr;  // where an object's pointer to its virtual table is
-  Entry entries_[kEntries];
-  inline static Exchange s_exchange = nullptr;
-  inline static const void* s_known = nullptr;
-};
+/// Stands in the place of PyTorch's device guard, which every operator's wrapper asks for its device.
+void see_guard() {
+  auto& place = c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::kCUDA)];
+  static Patched<c10::impl::DeviceGuardImplInterface> guard;
+  g_guard = place.load();
+  if (g_guard == nullptr) return;
+  guard.copy(g_guard);
+  g_exchange_device = guard.replace(&c10::impl::DeviceGuardImplInterface::exchangeDevice, &exchange_device);
+  listen_to_guard(&guard);
+  place.store(guard.get());
+}
 
 std::mutex g_late_mutex;
 std::vector<std::pair<std::string, int>>& late() {
@@ -158,9 +142,11 @@ thread_local bool t_following = false;
 }  // namespace
 
 void use_real_devices() {
+  if (g_real.exchange(true)) return;
   install_host_allocator();
-  SeeingGuard::install();
-  g_real.store(true);
+  see_guard();
+  see_in_place();
+  listen_to_card();
 }
 
 std::vector<std::pair<std::string, int>> late_threads() {
@@ -190,6 +176,25 @@ engine::OriginId origin_at(const void* pointer) noexcept {
   return 0;
 }
 
+order::Time birth_at(const void* pointer) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::size_t first = first_way(address);
+  for (std::size_t i = 0; i < kWays; ++i) {
+    const Entry& entry = g_by_address[first + i];
+    if (entry.address.load(std::memory_order_acquire) == address) return entry.born.load(std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+void set_birth_at(const void* pointer, order::Time time) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::size_t first = first_way(address);
+  for (std::size_t i = 0; i < kWays; ++i) {
+    Entry& entry = g_by_address[first + i];
+    if (entry.address.load(std::memory_order_acquire) == address) entry.born.store(time, std::memory_order_relaxed);
+  }
+}
+
 void set_origin_at(const void* pointer, engine::OriginId origin) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   const std::size_t first = first_way(address);
@@ -199,7 +204,10 @@ void set_origin_at(const void* pointer, engine::OriginId origin) noexcept {
     if (have == address || have == 0) place = &g_by_address[first + i];
   }
   if (place == nullptr) place = &g_by_address[first + (address >> 9) % kWays];
-  if (place->address.load(std::memory_order_relaxed) != address) place->address.store(0, std::memory_order_release);
+  if (place->address.load(std::memory_order_relaxed) != address) {
+    place->address.store(0, std::memory_order_release);
+    place->born.store(0, std::memory_order_relaxed);
+  }
   place->origin.store(origin, std::memory_order_relaxed);
   place->address.store(address, std::memory_order_release);
 }

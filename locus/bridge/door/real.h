@@ -13,6 +13,7 @@
 
 #include "locus/bridge/door/check.h"
 #include "locus/engine/origin.h"
+#include "locus/order/clock.h"
 
 namespace locus::bridge {
 
@@ -28,6 +29,12 @@ inline bool is_kept_by_address(const c10::StorageImpl& storage) {
 }
 engine::OriginId origin_at(const void* address) noexcept;
 void set_origin_at(const void* address, engine::OriginId origin) noexcept;
+/// When memory was filled that was made on the only stream that there was; 0: not known.
+order::Time birth_at(const void* address) noexcept;
+/// After set_origin_at().
+void set_birth_at(const void* address, order::Time time) noexcept;
+/// The memory is free.
+inline void forget_birth_at(const void* address) noexcept { set_birth_at(address, 0); }
 
 /// A call that may bring a tensor from one device to another or make the host wait: measured and entered into the
 /// ledger.

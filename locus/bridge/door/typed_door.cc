@@ -10,6 +10,7 @@
 #include "locus/bridge/door/passage.h"
 #include "locus/bridge/door/places.h"
 #include "locus/bridge/kernels/signatures.h"
+#include "locus/bridge/streams/card_calls.h"
 #include "locus/bridge/streams/pending.h"
 
 namespace locus::bridge {
@@ -92,6 +93,7 @@ class TypedDoor<Result(Arguments...)> final : public c10::OperatorKernel {
     (ask(&places, given), ...);
     if (plan_.synchronizes && places.any_off_the_cpu()) return false;  // the host waits: that is measured
     if (copies_pending() && places.any_on_the_cpu()) return false;     // the host may read too early
+    if (card_ordering()) return false;                                 // what it touches is told
     return places.plain(one_scalar_is_welcome_);
   }
   template <class Other>

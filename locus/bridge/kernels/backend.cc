@@ -137,15 +137,12 @@ struct SimulatedGuard final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const Stream& stream) const override {
     if (capturing()) refuse_to_wait("query", stream.device_index(), stream.id());
-    host_waits(stream.device_index(), stream.id());
+    host_knows(stream.device_index(), stream.id());
     return true;
   }
   void synchronizeStream(const Stream& stream) const override {
     if (capturing()) refuse_to_wait("synchronize", stream.device_index(), stream.id());
     host_waits(stream.device_index(), stream.id());
-    trace_gpu([&](const auto& listener) {
-      listener.trace_gpu_stream_synchronization(c10::kCUDA, stream_handle(stream.device_index(), stream.id()));
-    });
     static const engine::OperatorId what = operator_number("Stream.synchronize");
     if (watching()) note_synchronization(stream.device_index(), what);
   }

@@ -18,6 +18,7 @@
 #include "locus/bridge/python/ledger.h"
 #include "locus/bridge/python/module.h"
 #include "locus/bridge/python/shared_counters.h"
+#include "locus/bridge/streams/card_calls.h"
 #include "locus/bridge/streams/pending.h"
 #include "locus/bridge/streams/pinned.h"
 
@@ -112,9 +113,35 @@ void mark(const std::vector<Tensor>& tensors, engine::Placement placement, const
   }
 }
 
+/// The order of streams on real cards, for Python.
+struct CardOrder {};
+
+void define_card_order(py::module_& m) {
+  py::class_<CardOrder> order(m, "CardOrder");
+  order.def_static("is_followed", &card_ordering);
+  order.def_static("stop", &stop_card_order);
+  order.def_static("set_doubt", [](py::object doubt) {
+    auto* kept = new py::object(std::move(doubt));  // for good
+    set_order_doubt([kept] {
+      try {
+        return (*kept)().cast<bool>();
+      } catch (const std::exception&) {
+        return true;  // what is not known is not blamed
+      }
+    });
+  });
+  order.def_static("pass_trace_on", &pass_trace_on);
+  order.def_static("event_is_done", &card_event_is_done);
+  order.def_static("stream_is_done", [](std::int64_t stream, int device) {
+    card_is_done(c10::Stream::unpack3(stream, static_cast<c10::DeviceIndex>(device), c10::kCUDA));
+  });
+  order.def_static("all_is_done", &host_waits_for_cards);
+}
+
 }  // namespace
 
 void define_check(py::module_& m) {
+  define_card_order(m);
   m.def("set_reporter", [](py::object reporter) {
     TORCH_CHECK(simulating() || on_real_devices(), "locus: there are no devices to watch; call locus.simulate() first");
     set_reporter(std::move(reporter));
@@ -154,7 +181,7 @@ void define_check(py::module_& m) {
     // Where every access is seen, it is the access that counts: a view may be made before the copy is done. tolist()
     // makes none, and here the tensor is at hand.
     const HostHeader* header = on_real_devices() || op == "tolist" ? nullptr : pinned_header(t);
-    if (header == nullptr || !sees_every_access(*header)) check_host_read(op, t, 0);
+    if (header == nullptr || !sees_every_access(*header)) check_host_read(op, t, 0, op == "tolist");
   });
   m.def("count_step", [] {
     ++g_steps;

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "locus/bridge/door/real.h"
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/kernels/special.h"
 #include "locus/bridge/memory/memory.h"
@@ -63,14 +64,6 @@ order::Shadow* shadow_of(DeviceBlock* block) {
   return &tracked->shadow;
 }
 
-/// A copy that PyTorch makes in one go. Otherwise a temporary tensor on the host stands between the two.
-bool is_direct(const Tensor& to, const Tensor& from) {
-  return to.scalar_type() == from.scalar_type() && to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg() &&
-         to.sizes() == from.sizes() &&
-         ((to.is_contiguous() && from.is_contiguous()) ||
-          (to.strides() == from.strides() && to.is_non_overlapping_and_dense()));
-}
-
 engine::OperatorId copy_number() {
   static const engine::OperatorId number = operator_number("aten::copy_");
   return number;
@@ -115,10 +108,24 @@ LaneInfo lane_info(Lane lane) {
   return lane < all.known.size() ? all.known[lane] : LaneInfo();
 }
 
+std::vector<Lane> lanes_of(int device) {
+  std::vector<Lane> all;
+  const std::lock_guard lock(lanes().mutex);
+  for (const auto& [key, lane] : lanes().numbers) {
+    if (key.first == device) all.push_back(lane);
+  }
+  return all;
+}
+
+void name_lane(Lane lane, int64_t stream) {
+  const std::lock_guard lock(lanes().mutex);
+  lanes().known[lane].stream = stream;
+}
+
 void note_new_stream(int device, int64_t stream, bool collectives) {
   trace_gpu(
       [&](const auto& listener) { listener.trace_gpu_stream_creation(c10::kCUDA, stream_handle(device, stream)); });
-  if (!watching()) return;
+  if (!watching() || on_real_devices()) return;
   const Lane lane = lane_of(device, stream);
   {
     Lanes& all = lanes();
@@ -136,42 +143,47 @@ void record_event(OrderedEvent* event, int device, int64_t stream) {
     event->captured = false;
   }
   sim::Streams::record(*event, device, stream);
+  if (on_real_devices()) return;
   event->stamp = stream_order().record(lane_of(device, stream));
   follow_default(device, stream);
 }
 
 void stream_waits(int device, int64_t stream, const OrderedEvent& event) {
   if (capturing()) capture_wait(device, stream, event);
+  if (on_real_devices()) return;
   stream_order().wait(lane_of(device, stream), event.stamp);
 }
 
 void host_waits(const OrderedEvent& event) {
+  if (on_real_devices()) return;
   stream_order().host_waits(event.stamp);
   settle_pinned();
 }
 
 void host_waits(int device, int64_t stream) {
+  trace_gpu([&](const auto& listener) {
+    listener.trace_gpu_stream_synchronization(c10::kCUDA, stream_handle(device, stream));
+  });
+  host_knows(device, stream);
+}
+
+void host_knows(int device, int64_t stream) {
+  if (on_real_devices()) return;
   stream_order().host_waits(lane_of(device, stream));
   follow_default(device, stream);
   settle_pinned();
 }
 
 void host_waits_for_device(int device) {
+  if (on_real_devices()) return;
   lane_of(device, 0);  // nothing may have asked for it yet, and what was made until now is its work
-  std::vector<Lane> all;
-  {
-    const std::lock_guard lock(lanes().mutex);
-    for (const auto& [key, lane] : lanes().numbers) {
-      if (key.first == device) all.push_back(lane);
-    }
-  }
-  for (const Lane lane : all) stream_order().host_waits(lane);
+  for (const Lane lane : lanes_of(device)) stream_order().host_waits(lane);
   follow_default(device, 0);
   settle_pinned();
 }
 
 StreamWork::StreamWork(int device, int64_t stream, engine::OperatorId op)
-    : device_(device), lane_(lane_of(device, stream)), note_{current_site(), op, 0} {}
+    : lane_(lane_of(device, stream)), note_{current_site(), op, 0} {}
 
 void StreamWork::add(order::Shadow* shadow, Kind kind, const order::Range& range, int argument, const Tensor* t) {
   order::Note note = note_;
@@ -182,19 +194,22 @@ void StreamWork::add(order::Shadow* shadow, Kind kind, const order::Range& range
 
 void StreamWork::touches(const Tensor& t, bool written, int argument) {
   if (!t.defined() || !is_plain(t) || !t.has_storage()) return;
-  const Span span = span_of(t);
-  if (span.begin == span.end) return;
-  const c10::StorageImpl& storage = *t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  order::Shadow* shadow = nullptr;
+  if (t.numel() == 0) return;
   if (t.is_cuda()) {
-    DeviceBlock* const block = block_of(storage);
-    shadow = shadow_of(block);
+    DeviceBlock* const block = block_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+    order::Shadow* const shadow = shadow_of(block);
     reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->tracked.load()->is_kept());
+    touches(t, shadow, written, argument);
   } else if (HostHeader* header = pinned_header(t)) {
-    shadow = busy_shadow(header);
+    touches(t, busy_shadow(header), written, argument);
   }
-  if (shadow == nullptr) return;
-  order::Range range{span.begin, span.end >= storage.nbytes() ? order::Range::kEnd : span.end, nullptr};
+}
+
+void StreamWork::touches(const Tensor& t, order::Shadow* shadow, bool written, int argument) {
+  const Span span = span_of(t);
+  if (shadow == nullptr || span.begin == span.end) return;
+  const uint64_t size = t.unsafeGetTensorImpl()->unsafe_storage().nbytes();
+  order::Range range{span.begin, span.end >= size ? order::Range::kEnd : span.end, nullptr};
   if (span.gaps) {
     gaps_.emplace_front([&t](uint64_t begin, uint64_t end) { return has_bytes_in(t, begin, end); });
     range.touches = &gaps_.front();
@@ -216,6 +231,13 @@ void StreamWork::finish() {
     report_race(conflict, {lane_, touch.kind, touch.note, tensors_[conflict.touch]});
   }
   if (reads_kept_) report_read_of_kept();
+}
+
+bool is_direct(const Tensor& to, const Tensor& from) {
+  return to.scalar_type() == from.scalar_type() && to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg() &&
+         to.sizes() == from.sizes() &&
+         ((to.is_contiguous() && from.is_contiguous()) ||
+          (to.strides() == from.strides() && to.is_non_overlapping_and_dense()));
 }
 
 bool order_copy(const Tensor& to, const Tensor& from, bool non_blocking) {

@@ -57,6 +57,10 @@ struct LaneInfo {
 };
 order::Lane lane_of(int device, int64_t stream);
 LaneInfo lane_info(order::Lane lane);
+/// All lanes of a device.
+std::vector<order::Lane> lanes_of(int device);
+/// PyTorch's number for the stream of a lane that was made for something else that stands for it.
+void name_lane(order::Lane lane, int64_t stream);
 /// A stream that is not the default one is there.
 void note_new_stream(int device, int64_t stream, bool collectives = false);
 
@@ -70,6 +74,8 @@ void record_event(OrderedEvent* event, int device, int64_t stream);
 void stream_waits(int device, int64_t stream, const OrderedEvent& event);
 void host_waits(const OrderedEvent& event);
 void host_waits(int device, int64_t stream);
+/// It has asked, and the stream is done.
+void host_knows(int device, int64_t stream);
 void host_waits_for_device(int device);
 
 /// What is run on this thread meanwhile is not put on a stream now: a capture, or parts of a replay.
@@ -87,7 +93,10 @@ class StreamWork {
  public:
   StreamWork(int device, engine::OperatorId op) : StreamWork(device, current_stream(device), op) {}
   StreamWork(int device, int64_t stream, engine::OperatorId op);
+  StreamWork(order::Lane lane, const order::Note& note) : lane_(lane), note_(note) {}
   void touches(const at::Tensor& t, bool written, int argument = 0);
+  /// Where it is known what is remembered of the tensor's memory.
+  void touches(const at::Tensor& t, order::Shadow* shadow, bool written, int argument);
   void touches(const c10::StorageImpl& storage, bool written);
   /// Tells of it, and reports what it conflicts with.
   void finish();
@@ -95,7 +104,6 @@ class StreamWork {
  private:
   void add(order::Shadow* shadow, order::Kind kind, const order::Range& range, int argument, const at::Tensor* t);
 
-  int device_;
   order::Lane lane_;
   order::Note note_;
   c10::SmallVector<order::Touch, 8> touches_;
@@ -104,6 +112,8 @@ class StreamWork {
   std::forward_list<std::function<bool(std::uint64_t, std::uint64_t)>> gaps_;  ///< stay where they are; few have any
 };
 
+/// A copy that PyTorch makes in one go. Otherwise a temporary tensor on the host stands between the two.
+bool is_direct(const at::Tensor& to, const at::Tensor& from);
 /// A copy between two devices, or on one, as PyTorch makes it: on which stream, and who waits for whom. True: the host
 /// waits for it.
 bool order_copy(const at::Tensor& to, const at::Tensor& from, bool non_blocking);

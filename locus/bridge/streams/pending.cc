@@ -52,10 +52,15 @@ std::vector<Copy>& copies() {
   return *all;
 }
 
+void count_copies() {
+  static PendingCopies counted;
+  counted.are(copies().size());
+}
+
 template <class Condition>
 void forget_if(Condition&& condition) {
   std::erase_if(copies(), condition);
-  g_pending_copies.store(static_cast<int>(copies().size()), std::memory_order_relaxed);
+  count_copies();
 }
 
 std::function<bool(std::uint64_t, int)>& follower() {
@@ -87,7 +92,7 @@ void note_copy(const at::Tensor& host, int device) {
   });
   if (copies().size() >= kMostCopies) copies().erase(copies().begin());
   copies().push_back(std::move(copy));
-  g_pending_copies.store(static_cast<int>(copies().size()), std::memory_order_relaxed);
+  count_copies();
 }
 
 std::optional<int> take_copy(const at::Tensor& host) {

@@ -1,6 +1,7 @@
 // Copies from a real card to pinned memory that were started without waiting: which bytes of the host may still be old.
-// The card tells: an event is recorded behind each copy. On simulated devices the order of streams does, see
-// ordering.h. Never on the path of a program that makes no such copies.
+// The card tells: an event is recorded behind each copy. For accesses by operators the order of streams tells, whatever
+// the luck: see card_work.h, and ordering.h for simulated devices. Never on the path of a program that makes no such
+// copies.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +16,17 @@ namespace locus::bridge {
 /// be too early.
 extern std::atomic<int> g_pending_copies;
 inline bool copies_pending() { return g_pending_copies.load(std::memory_order_relaxed) != 0; }
+/// The part of them that one place knows of. Not thread-safe.
+class PendingCopies {
+ public:
+  void are(std::size_t now) {
+    g_pending_copies.fetch_add(static_cast<int>(now) - counted_, std::memory_order_relaxed);
+    counted_ = static_cast<int>(now);
+  }
+
+ private:
+  int counted_ = 0;
+};
 
 /// The copy to `host` has been put into the current stream of `device`.
 void note_pending(const at::Tensor& host, int device);

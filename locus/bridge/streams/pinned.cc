@@ -130,7 +130,10 @@ void close_pages(HostHeader* header) {
   }
 }
 
-void count_busy() { g_pending_copies.store(static_cast<int>(pinned().busy.size()), std::memory_order_relaxed); }
+void count_busy() {
+  static PendingCopies counted;
+  counted.are(pinned().busy.size());
+}
 
 /// An access that a fault has shown.
 struct Fault {

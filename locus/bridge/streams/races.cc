@@ -6,9 +6,11 @@
 
 #include "locus/bridge/door/findings.h"
 #include "locus/bridge/door/policy.h"
+#include "locus/bridge/door/real.h"
 #include "locus/bridge/door/verdicts.h"
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/python/courier.h"
+#include "locus/bridge/streams/card_calls.h"
 #include "locus/bridge/streams/ordering.h"
 
 namespace locus::bridge {
@@ -53,22 +55,24 @@ void report_race(const order::Conflict& conflict, const LaterAccess& later) {
     stream_order().wait_for(later.lane, conflict.first.lane);
   }
   if (policy() == Policy::kRaise || policy() == Policy::kMove || t_reporting) return;
+  const std::function<bool()> in_doubt = on_real_devices() ? &order_is_in_doubt : nullptr;
+  const Decision as_it_is{false, c10::Device(c10::kCPU)};
   if (later.lane == order::kHost && later.kind == Kind::kRead && later.tensor != nullptr) {
     return report_early_read(operator_name(later.note.op), *later.tensor, later.note.argument,
-                             lane_info(conflict.first.lane).device);
+                             lane_info(conflict.first.lane).device, in_doubt);
   }
-  const Decision as_it_is{false, c10::Device(c10::kCPU)};
   decide(key_of(conflict, later), as_it_is, [&](uint64_t key) {
     const auto side = [](const order::Note& note, Kind kind, order::Lane lane) {
       const LaneInfo info = lane_info(lane);
-      return Side{note, kind, info, info.device >= 0 && info.stream == current_stream(info.device)};
+      return Side{note, kind, info, info.device >= 0 && info.stream == stream_here(info.device)};
     };
     const Side first = side(conflict.first.note(), conflict.first_kind, conflict.first.lane);
     const Side second = side(later.note, later.kind, later.lane);
     const bool in_backward = user_site() == 0 && in_autograd_node();
     return in_python(
-        [first, second, key, in_backward, device = t_current_device, address = later.address,
+        [first, second, key, in_backward, in_doubt, as_it_is, device = device_here(), address = later.address,
          freed = conflict.first.freed, tensor = later.tensor != nullptr ? *later.tensor : at::Tensor()] {
+          if (in_doubt && in_doubt()) return as_it_is;
           py::dict raw;
           raw["kind"] = "race", raw["key"] = key, raw["freed"] = freed, raw["in_backward"] = in_backward;
           raw["first"] = side_dict(first), raw["second"] = side_dict(second);

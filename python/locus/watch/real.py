@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from locus._load import library_folders, load_bridge
 from locus.errors import UsageError
+from locus.watch import card_order
 
 if TYPE_CHECKING:
     from locus._bridge import Bridge
@@ -47,6 +48,7 @@ def _watch_waits(bridge: Bridge) -> None:
     if _installed:
         return
     _installed = True
+    card_order.follow(bridge)
     import torch
 
     _wrap(bridge, torch.cuda, "synchronize", "torch.cuda.synchronize", lambda *given, **named: _index(given, named))
