@@ -185,3 +185,29 @@ def test_a_machine_without_the_checkpoint_s_device(program):
     read = f"import locus, torch\nlocus.guard()\ntry:\n    torch.load({path!r})\nexcept RuntimeError as error:\n    "
     result = program.run_source(read + "print(error.finding.code, error.finding.fixes[0]['new'])").ok()
     assert result.stdout == f'LOC010     torch.load({path!r}, map_location="cpu")\n'
+
+
+@pytest.mark.parametrize(
+    ("made", "fix"),
+    [
+        ("Net().cuda()", 'self.register_buffer("scale", torch.ones(2), persistent=False)'),
+        ("Net(torch.device('cuda'))", "self.scale = torch.ones(2, device=device)"),
+    ],
+)
+def test_a_plain_attribute_is_fixed_by_how_its_module_came_to_the_card(program, made, fix):
+    arguments = "self, device" if "device" in made else "self"
+    text = f"""
+        locus.guard()
+        class Net(torch.nn.Module):
+            def __init__({arguments}):
+                super().__init__()
+                self.fc = torch.nn.Linear(2, 2{", device=device" if "device" in made else ""})
+                self.scale = torch.ones(2)
+            def forward(self, x):
+                return self.fc(x) * self.scale
+        net = {made}
+        net(torch.ones(1, 2, device="cuda"))
+        """
+    result = run(program, text)
+    assert result.code == 1
+    assert fix in result.stderr, result.describe()

@@ -5,6 +5,7 @@ model moved, an optimizer's state taken along. Part of locus.fixing.edits.
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import types
 from collections.abc import Iterator
@@ -27,9 +28,7 @@ def register_buffer(request: Request) -> Edit | None:
     """`self.pe = torch.zeros(3)` -> `self.register_buffer("pe", torch.zeros(3), persistent=False)`."""
     if request.facts["kind"] != "plain-attribute" or isinstance(request.tensor, torch.nn.Parameter):
         return None
-    match = request.match
-    is_moved = match is not None and match.way.holder is not None and moments.moves_of(match.way.holder.module)[0]
-    if not is_moved and not places.in_replica(request.frames):
+    if not _is_moved(request) and not places.in_replica(request.frames):
         return None  # nobody moves the module: a buffer would stay where it is
     stored = _stored(request)
     if stored is None:
@@ -43,6 +42,18 @@ def register_buffer(request: Request) -> Edit | None:
     head = Change(*span(statement)[:2], *span(value)[:2], words)
     note = "persistent=False leaves state_dict() as it was, so that saved models still load"
     return file.edit([head, Change.after(value, ", persistent=False)")], note)
+
+
+def _is_moved(request: Request) -> bool:
+    """Whether somebody moves the module that has the attribute. Where moves are not noted (an error that a guard explains):
+    whether what else it has is on a card, and it was not made there."""
+    holder, owner = _holder(request), request.facts["owner"]
+    if holder is None or owner is None:
+        return False
+    if moments.is_noting:
+        return moments.moves_of(holder.module)[0] is not None
+    taken = inspect.signature(type(holder.module)).parameters
+    return owner["device"].startswith("cuda") and not any("device" in name for name in taken)
 
 
 def module_list(request: Request) -> Edit | None:
