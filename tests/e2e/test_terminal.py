@@ -252,7 +252,8 @@ def test_completion(shell, tmp_path):
     )
     if shell == "bash" and shutil.which("bash"):
         script = (
-            f"{done.stdout}\nCOMP_WORDS=(locus ch); COMP_CWORD=1; _shtab_locus locus ch locus; echo ${{COMPREPLY[@]}}"
+            f"{done.stdout}\nCOMP_WORDS=(locus ch); COMP_CWORD=1; _shtab_locus locus ch locus; echo ${{COMPREPLY[@]}}\n"
+            "COMP_WORDS=(locus check --rng ''); COMP_CWORD=3; _shtab_locus locus '' --rng; echo ${COMPREPLY[@]}"
         )
         completed = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-        assert completed.stdout.strip() == "check", completed
+        assert completed.stdout.split("\n") == ["check", "device cpu", ""], completed

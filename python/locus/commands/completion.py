@@ -33,5 +33,16 @@ def execute(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise UsageError(f"the package shtab can't be imported: {error}. Install it again: pip install shtab") from None
     parser: argparse.ArgumentParser = arguments.build_parser()
+    _name_values(parser)
     show(shtab.complete(parser, shell=arguments.shell) + "\n")
     return 0
+
+
+def _name_values(parser: argparse.ArgumentParser) -> None:
+    """Tells shtab the values of options such as `--format text|json`, which are refused in words of their own."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                _name_values(each)
+        elif action.choices is None and isinstance(action.metavar, str) and "|" in action.metavar:
+            action.choices = action.metavar.split("|")
