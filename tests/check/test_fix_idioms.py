@@ -185,6 +185,55 @@ for step in range(2):
 print(loss.item() > 0)
 """
 
+BY_KEY = """\
+import torch
+
+
+class Gen(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.device = torch.device("cpu")
+
+    def forward(self, n):
+        _device = self.device
+        if n > 100:
+            translations = torch.stack([torch.rand(n), torch.rand(n)], dim=-1)
+            translations = translations.to(device=_device)
+        else:
+            translations = torch.zeros((n, 2), device=_device)
+        return {"translations": translations}
+
+
+class Aug(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gen = Gen()
+        self.device = torch.device("cpu")
+
+    def batch_prob(self, n):
+        return torch.ones(n, device=self.device)
+
+    def forward_parameters(self, n):
+        batch_prob = self.batch_prob(n)
+        _params = self.gen(n)
+        if _params is None:
+            _params = {}
+        _params["batch_prob"] = batch_prob
+        return _params
+
+    def forward(self, x):
+        params = self.forward_parameters(len(x))
+        return self.transform(x, params)
+
+    def transform(self, x, params):
+        batch_prob = params["batch_prob"]
+        to_apply = torch.atleast_1d(batch_prob > 0.5)
+        return torch.where(to_apply, x, x * 2)
+
+
+print(Aug()(torch.ones(3, device="cuda")))
+"""
+
 PROGRAMS = {
     "objects": Idioms(
         OBJECTS,
@@ -211,6 +260,7 @@ PROGRAMS = {
             "torch.ones(5, 4)": "torch.ones(5, 4, device=engine.device)",
         },
     ),
+    "put in a dict by key": Idioms(BY_KEY, {"torch.where(to_apply, x,": "torch.where(to_apply.to(x.device), x,"}),
     "script": Idioms(
         SCRIPT,
         {

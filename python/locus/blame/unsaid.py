@@ -100,9 +100,16 @@ def _bound_to_host(
         if len(hosts) == 1:
             at, node = hosts[0]
             words = device_text.write(at, node, device, users)
-            words = '"cuda" if torch.cuda.is_available() else "cpu"' if words.startswith('"') else words
+            if words.startswith('"') or words in _bound_at(at, node):  # a name has no value before it is bound
+                words = '"cuda" if torch.cuda.is_available() else "cpu"'
             return Cause(location_of(at, node), at.edit([source.Change.replace(node, words)]))
     return None
+
+
+def _bound_at(file: source.Source, node: ast.AST) -> list[str]:
+    """What the statement of a node binds, as it is written there."""
+    statement = file.statement(node)
+    return [ast.unparse(target) for target, _ in bindings.pairs(statement)] if statement is not None else []
 
 
 _Host = tuple[source.Source, ast.expr]

@@ -66,6 +66,12 @@ def pick(value: ast.expr, part: Part) -> tuple[ast.expr, Part]:
     return value, part
 
 
+def lacks(value: ast.Dict, part: Part) -> bool:
+    """Whether a dict that is written out has no element of that key: it was put in later."""
+    keys = [key.value if isinstance(key, ast.Constant) else None for key in value.keys]  # no key at all: `**more`
+    return isinstance(part, str) and None not in keys and part not in keys
+
+
 def other_bindings(link: Link) -> Iterator[tuple[ast.stmt, ast.expr]]:
     """The other statements of the function that bind the same name, with their values."""
     text = ast.unparse(link.target) if link.target is not None else ""

@@ -115,7 +115,7 @@ class Trail:
         elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
             for element in self._likely(node.elts, context):
                 self._resolve(element, context, depth + 1)
-        elif isinstance(node, ast.Dict):
+        elif isinstance(node, ast.Dict) and not links.lacks(node, part):
             for element in self._likely(node.values, context):
                 self._resolve(element, context, depth + 1)
 
@@ -184,7 +184,7 @@ class Trail:
         if how == "assign":
             value, part = links.pick(value, part)
         self._add(Link(context, statement, value, how, target, moved, name=node.id))
-        if how == "assign" and bindings.is_empty(value):
+        if how == "assign" and (bindings.is_empty(value) or isinstance(part, str)):
             self._resolve_puts(context.file, context.scope, node.id, context, depth, part)
         if isinstance(statement, ast.AugAssign):
             self._resolve(ast.copy_location(ast.Name(node.id, ast.Load()), statement), earlier, depth)
