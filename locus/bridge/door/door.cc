@@ -203,6 +203,7 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     return op.redispatchBoxed(next, stack);
   }
   const OperatorPlan& plan = plan_of(op);
+  settle_lists(plan, stack);
   const bool judging = g_judging.load(std::memory_order_relaxed);
   const Call call{plan, op, *stack, stack->size() - plan.arguments.size()};
   Violation violation;

@@ -48,6 +48,7 @@ void check_written(const Arguments& arguments) {
 
 void host_kernel(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   const OperatorPlan& plan = plan_of(op);
+  settle_lists(plan, stack);
   const Arguments arguments{op, plan, *stack, stack->size() - plan.arguments.size()};
   const DispatchKeySet below = keys.remove(kHostKey);
   for (const Tensor& t : operands_of(arguments)) {

@@ -340,6 +340,7 @@ class HostCall {
 
 void run_on_host(const c10::OperatorHandle& op, Stack* stack, bool dispatch_by_operands) {
   const OperatorPlan& plan = plan_of(op);
+  settle_lists(plan, stack);
   if (!plan.has_host_kernel) refuse_call(op, stack);
   // In PyTorch's words: a card has no such kernel either.
   TORCH_CHECK_NOT_IMPLEMENTED(

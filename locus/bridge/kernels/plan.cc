@@ -64,6 +64,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
     if (a.kind == ArgumentKind::kGenerator) plan.generator = static_cast<int>(plan.arguments.size());
     if (a.kind == ArgumentKind::kTensor) plan.tensors += 1;
     if (a.kind == ArgumentKind::kTensorList || a.kind == ArgumentKind::kOptionalTensorList) plan.tensors += 2;
+    plan.has_optional_list = plan.has_optional_list || a.kind == ArgumentKind::kOptionalTensorList;
     if (a.kind == ArgumentKind::kTensor || a.kind == ArgumentKind::kTensorList ||
         a.kind == ArgumentKind::kOptionalTensorList) {
       plan.holders.push_back(static_cast<std::uint16_t>(plan.arguments.size()));
@@ -140,6 +141,21 @@ const OperatorPlan& plan_of(const c10::OperatorHandle& op) {
     if (entry != nullptr && entry->schema != schema) continue;
     if (entry == nullptr || !holds(*entry, op)) g_plans[slot].store(entry = make_entry(op), std::memory_order_release);
     return entry->plan;
+  }
+}
+
+void settle_lists(const OperatorPlan& plan, torch::jit::Stack* stack) {
+  if (!plan.has_optional_list) return;
+  const size_t base = stack->size() - plan.arguments.size();
+  for (const std::uint16_t i : plan.holders) {
+    c10::IValue& value = (*stack)[base + i];
+    if (plan.arguments[i].kind != ArgumentKind::kOptionalTensorList || !value.isList()) continue;
+    if (value.isOptionalTensorList()) continue;
+    c10::List<std::optional<at::Tensor>> known;
+    for (const c10::IValue& element : value.toListRef()) {
+      known.push_back(element.isTensor() ? std::optional<at::Tensor>(element.toTensor()) : std::nullopt);
+    }
+    value = std::move(known);
   }
 }
 

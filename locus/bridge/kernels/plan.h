@@ -27,6 +27,7 @@ struct OperatorPlan {
   engine::OperatorId number = 0;
   std::vector<Argument> arguments;
   std::vector<std::uint16_t> holders;  ///< which of them hold tensors or lists of tensors
+  bool has_optional_list = false;      ///< such as the indices of index()
   int generator = -1;                  ///< position of the generator argument, or -1
   bool draws = false;                  ///< uses random numbers
   bool has_host_kernel = false;        ///< for tensors of any layout
@@ -60,5 +61,9 @@ inline bool has_cpu_argument(const OperatorPlan& plan) {
 
 /// The plan of an operator; made at its first call, lock-free afterwards.
 const OperatorPlan& plan_of(const c10::OperatorHandle& op);
+
+/// TorchScript's lists of optional tensors have a type object of their own, by which IValue does not know them again:
+/// puts lists in their place that it knows.
+void settle_lists(const OperatorPlan& plan, torch::jit::Stack* stack);
 
 }  // namespace locus::bridge

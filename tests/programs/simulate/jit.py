@@ -34,12 +34,23 @@ def clip(x: torch.Tensor, low: float) -> torch.Tensor:
     return x
 
 
+@torch.jit.script
+def chosen(x: torch.Tensor, rows: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[rows] = new
+    return x[rows][:, x[0] < 0.5] + x[:, rows].sum()
+
+
 model = Gate().to(device)
 x = torch.randn(3, 4).to(device)
 scripted, traced = torch.jit.script(model), torch.jit.trace(model, (x,))
 for _ in range(3):  # the profiling executor specialises after the first runs
     assert torch.allclose(scripted(x), model(x)) and torch.allclose(traced(x), model(x))
 print(f"scripted {scripted(x, True).sum().item():.5f} traced {traced(x).sum().item():.5f} clip {clip(x, -0.3).min().item():.5f}")
+rows, new = torch.tensor([2, 0]).to(device), torch.full((2, 4), 0.25).to(device)
+indexed = torch.jit.trace(lambda x, rows: x[rows], (x, rows))
+for _ in range(3):
+    print(f"indexed {chosen(x, rows, new).sum().item():.5f} {indexed(x, rows).sum().item():.5f}")
 
 optimizer = torch.optim.SGD(scripted.parameters(), lr=0.01)
 for step in range(4):
