@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import torch
 
-from locus.fixing import own_devices
+from locus.fixing import class_attributes, own_devices
 from locus.fixing.name_scopes import bound_before, frame_of, function_of, is_comprehended, is_optional, start
 from locus.fixing.said_devices import devices_said
-from locus.program import bindings, source, text_index, values
+from locus.program import bindings, contexts, source, text_index, values
 
 _PREFERRED = (
     "device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device",
@@ -133,7 +133,7 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
             if not is_optional(scope, text):
                 return text
             optional = optional or text  # `self.device = device or "cuda"` says it better
-        elif device.startswith("cuda") and attribute and _has_attribute(file, scope, text, node):
+        elif device.startswith("cuda") and attribute and class_attributes.has(file, scope, text, node):
             return text
     if optional:
         return optional
@@ -239,25 +239,27 @@ def _from_local_module(
 
 def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[types.FrameType]) -> str:
     """`x.device`, in a function that has ended: of a parameter for which every live caller passes a tensor that is
-    there."""
+    there, or an object that says so (`task.device`)."""
     if not isinstance(scope, ast.FunctionDef):
         return ""
-    calls = []
-    for frame in frames:
-        caller = source.load(frame.f_code.co_filename)
-        if caller is None:
-            continue
-        around = caller.function_at(frame.f_code.co_firstlineno, frame.f_code.co_name)
-        for call in caller.calls(around, scope.name) if around is not None else ():
-            if function_of(caller, call) is around:
-                calls.append((call, frame))
+    holder = file.parent(scope)
+    called = holder.name if scope.name == "__init__" and isinstance(holder, ast.ClassDef) else scope.name
+    found = contexts.calls_of(frames, called)
+    calls = [(call, at.frame) for at, call in found if at.frame and function_of(at.file, call) is at.scope]
     for name in bindings.parameters(scope):
         given = [(bindings.argument_of(call, file, scope, name), frame) for call, frame in calls]
         passed = [values.evaluate(node, frame) for node, frame in given if node is not None]
-        there = [values.is_tensor(value) and str(value.device) == device for value in passed]
+        there = [_says_device(value, device) for value in passed]
         if there and all(there) and len(there) == len(calls) and not file.find(scope, ("store", name)):
             return f"{name}.device"
     return ""
+
+
+def _says_device(value: object, device: str) -> bool:
+    """Whether the `.device` of a tensor, or of an object that has such an attribute, is this one."""
+    if values.is_tensor(value):
+        return str(value.device) == device
+    return not values.is_module(value) and same_device(values.attributes(value).get("device"), device)
 
 
 def _own_attribute(file: source.Source, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
@@ -299,37 +301,6 @@ def _written(method: object) -> types.FunctionType | None:
     while isinstance(method, types.FunctionType) and "__wrapped__" in vars(method):
         method = vars(method)["__wrapped__"]
     return method if isinstance(method, types.FunctionType) else None
-
-
-def _has_attribute(file: source.Source, scope: ast.AST, text: str, node: ast.AST) -> bool:
-    """Whether `self.device` is bound in the class, or `args.device` is read elsewhere in the function."""
-    attribute = text.rpartition(".")[2]
-    if text.startswith("self."):
-        first = getattr(scope, "name", "") == "__init__"
-        holder = file.scope(scope)
-        stored = file.find(holder, ("stored attribute", attribute))
-        if not stored and isinstance(holder, ast.ClassDef) and not first:
-            return any(_has_stored(file, base, text) for base in _bases(file, holder))
-        # In the method that binds it, what comes before is too early.
-        early = [n for n in stored if first and (function_of(file, n) is not scope or start(n) >= start(node))]
-        return any(ast.unparse(n) == text for n in stored if n not in early)
-    return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
-
-
-def _bases(file: source.Source, holder: ast.ClassDef) -> list[ast.ClassDef]:
-    """The classes of the same file that a class builds on."""
-    classes = {node.name: node for node in file.tree.body if isinstance(node, ast.ClassDef)}
-    found: list[ast.ClassDef] = []
-    for base in (classes[b.id] for b in holder.bases if isinstance(b, ast.Name) and b.id in classes):
-        if base is not holder:
-            found += [base, *_bases(file, base)]
-    return found
-
-
-def _has_stored(file: source.Source, holder: ast.ClassDef, text: str) -> bool:
-    """Whether the __init__ of a class binds an attribute of the object's."""
-    stored = file.find(holder, ("stored attribute", text.rpartition(".")[2]))
-    return any(ast.unparse(n) == text and getattr(function_of(file, n), "name", "") == "__init__" for n in stored)
 
 
 def _shared(file: source.Source, node: ast.AST, device: str, names: dict[str, object]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 
 from locus.program import batches, bindings, links, source, values
 from locus.program.links import Context
@@ -82,18 +83,42 @@ def stores_outside(
 def given_to_method(
     users: list[types.FrameType], context: Context, name: str
 ) -> Iterator[tuple[Context, ast.stmt, ast.expr]]:
-    """`prior` of `model.set_prior(prior)` in a function that runs, for the parameter of a method that has ended."""
+    """`prior` of `model.set_prior(prior)` in a function that runs, for the parameter of a method that has ended; of
+    `criterion = Criterion(prior)` for that of an `__init__`."""
     method = getattr(context.scope, "name", "")
-    if context.me is values.MISSING or not method or method.startswith("__"):
+    makes = method == "__init__"
+    if context.me is values.MISSING or not method or (method.startswith("__") and not makes):
         return
+    for outer, call in calls_of(users, type(context.me).__name__ if makes else method):
+        is_own = _gives(outer, call, context.me) if makes else _is_called_on(outer, call, context.me)
+        given = bindings.argument_of(call, context.file, context.scope, name) if is_own else None
+        statement = outer.file.statement(call)
+        if given is not None and statement is not None:
+            yield replace(outer, line=statement.lineno), statement, given
+
+
+def calls_of(users: list[types.FrameType], name: str) -> Iterator[tuple[Context, ast.Call]]:
+    """The calls of something by this name in the functions that are running, each in the innermost of them."""
+    seen: set[ast.Call] = set()
     for frame in users:
         outer = of_frame(users, frame)
-        for call in outer.file.calls(outer.scope, method) if outer is not None else ():
-            is_own = isinstance(call.func, ast.Attribute) and values.evaluate(call.func.value, frame) is context.me
-            given = bindings.argument_of(call, context.file, context.scope, name) if is_own else None
-            statement = outer.file.statement(call) if outer is not None else None
-            if given is not None and statement is not None and outer is not None:
-                yield Context(outer.file, outer.scope, frame, statement.lineno), statement, given
+        for call in outer.file.calls(outer.scope, name) if outer is not None else ():
+            if call not in seen and outer is not None:
+                seen.add(call)
+                yield outer, call
+
+
+def _is_called_on(outer: Context, call: ast.Call, me: object) -> bool:
+    """`me.set_prior(prior)`."""
+    if outer.frame is None or not isinstance(call.func, ast.Attribute):
+        return False
+    return values.evaluate(call.func.value, outer.frame) is me
+
+
+def _gives(outer: Context, call: ast.Call, me: object) -> bool:
+    """`me = Criterion(prior)`."""
+    bound = [target for target, value in bindings.pairs(outer.file.statement(call)) if value is call]
+    return outer.frame is not None and any(values.evaluate(target, outer.frame) is me for target in bound)
 
 
 def taken(users: list[types.FrameType], node: ast.IfExp, context: Context) -> list[ast.expr]:
