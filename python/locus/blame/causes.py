@@ -60,13 +60,16 @@ def on_the_way(
             told[number] += facts
         for cause, fact in pointed.off_way(steps, others, links, users):
             lines.causes.append((cause, [fact], len(links)))
+    maker = _leave_to_maker(links, told, steps)
+    if maker is not None:
+        lines.of_makers.append((maker, ["device_argument_unused"]))
     mixed = use is not None and _takes_of_mixed(use)
     iterated = next((n for n, link in enumerate(links) if link.how == "loop"), len(links))
     for number, link in enumerate(links):
         if link.how == "made":
             lines.of_makers.append((place_of(link), told[number]))
         later = siblings.moved_later(link)
-        if later is not None and device.startswith("cuda"):
+        if later is not None and device.startswith("cuda") and not any(map(siblings.is_rebound_beside, links[:number])):
             lines.causes.append((_after_fellow(link, later), ["fellow_is_moved"], number))
         if told[number] or (number < _PLAIN_LINKS and not statements.is_container(link)):
             if isinstance(link.node, ast.Constant) or (number > iterated and not _may_be_moved(link)):
@@ -76,6 +79,19 @@ def on_the_way(
                 found = _at_edit(found._replace(edit=_first_in_loop(link, device)))
             lines.causes.append((found, told[number], number))
     return lines
+
+
+def _leave_to_maker(links: list[Link], told: list[list[Fact]], steps: list[histories.Step]) -> Location | None:
+    """The call in a function that ignores its device which made the one tensor that all else there is computed of: that
+    is the line, and none behind it."""
+    made = next((step for step in steps if step.facts["action"] == "created"), None)
+    ignoring = [number for number, facts in enumerate(told) if "device_argument_unused" in facts]
+    scopes = {links[number].context.scope for number in ignoring}
+    if made is None or made.call is None or len(scopes) != 1 or uses.makes_of(scopes.pop()) != [made.call]:
+        return None
+    for number in ignoring:
+        told[number].remove("device_argument_unused")
+    return made.facts["at"]
 
 
 def _after_fellow(link: Link, move: bindings.OwnMove) -> Cause:
@@ -89,12 +105,17 @@ def _after_fellow(link: Link, move: bindings.OwnMove) -> Cause:
 
 
 def _may_be_moved(link: Link) -> bool:
-    """Whether what a loop goes over is a tensor itself: a loader, a generator or a list has no .to()."""
+    """Whether what a loop goes over is a tensor itself, or one of those that a generator gives: a loader, a list or the
+    generator has no .to()."""
+    if isinstance(link.statement, ast.Expr) and isinstance(link.statement.value, ast.Yield):
+        return link.how == "return"
     if link.how == "made" or isinstance(link.node, (ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)):
         return True
     frame = link.context.frame
     if isinstance(link.node, ast.Call):
         return makers.makes_tensor(link.node)
+    if frame is not None and link.how == "assign" and link.name:
+        return values.is_tensor(values.name_in(frame, link.name))
     return frame is not None and values.is_tensor(values.evaluate(link.node, frame))
 
 
@@ -155,6 +176,32 @@ def at_use(
         return None
     words = device_text.write(file, node, device, users)
     return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})")), said
+
+
+def at_name(
+    use: expressions.Use, node: ast.expr, trail: trails.Trail, device: str, users: list[types.FrameType]
+) -> Cause | None:
+    """`H = self.model.H`, where the function that uses a value got it from an object and reads it several times."""
+    link = trail.links[0] if trail.links else None
+    if link is None or link.how != "assign" or link.context.frame is not use.frame:
+        return None
+    name, file, scope = statements.root_name(node), link.context.file, link.context.scope
+    if name != link.name or not isinstance(link.node, ast.Attribute):
+        return None
+    reads = file.find(scope, ("load", name))
+    if len(reads) < 2 or len(bindings.binders(scope, name)) != 1 or any(_wants_it_there(file, each) for each in reads):
+        return None
+    words = device_text.write(file, link.node, device, users)
+    return Cause(location_of(file, link.node), rewriting.append_call(file, link.node, f".to({words})"))
+
+
+def _wants_it_there(file: source.Source, node: ast.AST) -> bool:
+    """`h.to(device)`, `h.numpy()`, `h.add_(1)`: what reads a value says where, needs it on the host, or writes to what
+    the object holds."""
+    method = file.parent(node)
+    name = method.attr if isinstance(method, ast.Attribute) else ""
+    is_tied = name in ("cpu", "numpy", "tolist", "item") or (name.endswith("_") and not name.endswith("__"))
+    return is_tied or uses.moved_around(file, node) is not None
 
 
 def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -> bool:

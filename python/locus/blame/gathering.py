@@ -165,7 +165,9 @@ def _on_the_way(found: Candidates, known: Known) -> None:
         _, node, context = way.leaders[0]
         way = trails.Trail(users, facts["device"])
         way.follow_in(node, context)
-    dropped = (givers.of_dropped(way) or movers.of_dropped(way)) if way is not None and on_host else None
+    dropped = None
+    if way is not None and on_host:
+        dropped = givers.of_dropped(way) or movers.of_dropped(way) or givers.of_thrown_away(way)
     if dropped is not None:
         found.add("assign_to", Cause(places.edit_location(dropped[1]), dropped[1], dropped[0]))
     batch = givers.of_batch(steps, device, users)
@@ -182,6 +184,9 @@ def _on_the_way(found: Candidates, known: Known) -> None:
         at_use = causes.at_use(use, node, way, device, users)
         if at_use is not None:
             found.add("move_at_use", *at_use)
+        at_name = causes.at_name(use, node, way, device, users) if way is not None else None
+        if at_name is not None and not facts["written"]:
+            found.add("move_at_use", at_name)
     if way is None:
         return
     always: list[Fact] = ["host_on_purpose"] if operands.is_handed_over(facts, node) else []

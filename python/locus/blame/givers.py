@@ -10,6 +10,7 @@ import ast
 import types
 from typing import TYPE_CHECKING
 
+from locus.blame import siblings
 from locus.blame.candidates import Cause, location_of
 from locus.fixing import device_text, rewriting
 from locus.program import batches, bindings, histories, makers, source, trails, values
@@ -103,6 +104,25 @@ def of_dropped(trail: trails.Trail) -> tuple[str, Edit] | None:
                 edit = link.context.file.edit([source.Change.before(statement, f"{name} = ")])
                 return None if edit is None else (name, edit)
     return None
+
+
+def of_thrown_away(trail: trails.Trail) -> tuple[str, Edit] | None:
+    """`x, _ = x.to(device), y.to(device)`, for y: the edit that binds what is moved to its own name."""
+    for link in trail.links:
+        for statement in batches.statements(link.context.scope) if link.name else ():
+            has_copied = histories.has_copied(link.context.file.file, statement.lineno)
+            for target, value in bindings.pairs(statement) if has_copied else ():
+                moved = value.func.value if bindings.is_move(value) and _is_never_read(link, target) else None
+                if moved is not None and ast.unparse(moved) == link.name and siblings.is_bound_at(link, moved):
+                    edit = link.context.file.edit([source.Change.replace(target, link.name)])
+                    return None if edit is None else (link.name, edit)
+    return None
+
+
+def _is_never_read(link: Link, target: ast.expr) -> bool:
+    """Whether a variable is one of those that nobody reads: `_`."""
+    name = target.id if isinstance(target, ast.Name) else ""
+    return name.startswith("_") and not link.context.file.find(link.context.scope, ("load", name))
 
 
 def _gives_another(link: Link, statement: ast.Expr) -> bool:

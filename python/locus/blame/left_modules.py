@@ -164,7 +164,33 @@ def _construction(module: torch.nn.Module, wrong: str, device: str, users: list[
     if element is not None and name_scopes.is_comprehended(file, element, words):
         return Cause(location_of(file, node), rewriting.append_call(file, element, f".to({words})"))
     words = device_text.write(file, node, device, users)
+    handed_in = _handed_in(file, node, users) if words.startswith('"') else None
+    if handed_in is not None:
+        at, given = handed_in
+        words = device_text.write(at, given, device, users)
+        return Cause(location_of(at, given), rewriting.append_call(at, given, f".to({words})"))
     return Cause(location_of(file, node), rewriting.append_call(file, node, f".to({words})"))
+
+
+def _handed_in(
+    file: source.Source, node: ast.AST, users: list[types.FrameType]
+) -> tuple[source.Source, ast.expr] | None:
+    """`student` of `teacher = Ema(student)`, where `Ema` copies what it is given and knows no device, and the one who
+    calls it does: what is copied is moved there."""
+    scope = name_scopes.function_of(file, node)
+    copies = isinstance(node, ast.Call) and histories.called_name(node) in ("deepcopy", "copy")
+    copied = node.args[0] if isinstance(node, ast.Call) and copies and node.args else None
+    if not isinstance(scope, ast.FunctionDef) or not isinstance(copied, ast.Name):
+        return None
+    if copied.id not in bindings.parameters(scope):
+        return None
+    holder = file.parent(scope)
+    called = holder.name if scope.name == "__init__" and isinstance(holder, ast.ClassDef) else scope.name
+    found = [(at, bindings.argument_of(call, file, scope, copied.id)) for at, call in contexts.calls_of(users, called)]
+    given = [(at, argument) for at, argument in found if argument is not None]
+    if len(given) != 1 or not device_text.is_mentioned_in(given[0][0].scope):
+        return None
+    return given[0][0].file, given[0][1]
 
 
 def _element_of(node: ast.AST) -> ast.expr | None:

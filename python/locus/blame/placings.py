@@ -59,9 +59,10 @@ def of_unnamed_card(
 
 
 def is_moved_for(steps: list[histories.Step], use: ast.stmt) -> bool:
-    """`labels = labels.to(first)`, which nobody reads but the statement that wants it on another card."""
+    """`labels = labels.to(first)`, `ramp = torch.ones(3, device=first)`, which nobody reads but the statement that
+    wants it on another card."""
     placed = _placed(steps)
-    if placed is None or placed is not steps[-1] or placed.facts["action"] != "moved":
+    if placed is None or placed is not steps[-1] or placed.facts["action"] not in ("moved", "created"):
         return False
     file, call = placed.file, placed.call
     statement = file.statement(call) if file is not None and call is not None else None

@@ -28,7 +28,7 @@ def on_way(
 ) -> Iterator[tuple[int, Fact]]:
     """What the links together with the value's history say of one of them; `is_said`: a statement says it by itself."""
     for number, each in enumerate(links):
-        if siblings.moved_nearby(each) and not _is_made_there(each, links):
+        if siblings.is_rebound_beside(each) or (siblings.moved_nearby(each) and not _is_made_there(each, links)):
             yield number, "rest_is_moved"
     pointed: list[tuple[Link | None, Fact]] = []
     if is_batch:

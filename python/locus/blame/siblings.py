@@ -70,7 +70,7 @@ def moved_nearby(link: Link) -> bool:
         return False
     if _is_left_among(link) or moved_in_loop(link):
         return True
-    if link.how != "loop" and batches.root(link.node) is None:
+    if link.how != "loop" and batches.root(link.node) is None and not _is_part_moved_beside(link):
         return False  # a new value: where it belongs is its own affair
     file, statement = link.context.file, link.statement
     if isinstance(statement, (ast.For, ast.AsyncFor)):
@@ -79,6 +79,16 @@ def moved_nearby(link: Link) -> bool:
         parent = file.parent(statement)
         moving = text_index.once(parent, _moving).get(statement, []) if parent is not None else []
     return any(other is not statement and not _is_bound_by(other, link.target) for other in moving)
+
+
+def _is_part_moved_beside(link: Link) -> bool:
+    """`y = data[:, 1]` beside `x = data[:, 0].to(device)`."""
+    if not isinstance(link.node, ast.Subscript):
+        return False
+    whole = ast.unparse(link.node.value)
+    values_ = [value for each in link.context.file.block(link.statement) for _, value in bindings.pairs(each)]
+    moved = [value.func.value for value in values_ if bindings.is_move(value)]
+    return any(isinstance(each, ast.Subscript) and ast.unparse(each.value) == whole for each in moved)
 
 
 def _moving(parent: ast.AST) -> dict[ast.stmt, list[ast.stmt]]:
@@ -121,6 +131,23 @@ def _is_left_among(link: Link) -> bool:
     )
 
 
+def is_rebound_beside(link: Link) -> bool:
+    """`y = y.float()` directly before or after a statement that moves what came with it: y is moved there."""
+    target = link.target.id if isinstance(link.target, ast.Name) else ""
+    if link.how != "assign" or not target or batches.root(link.node) != target:
+        return False
+    block = link.context.file.block(link.statement)
+    place = block.index(link.statement) if link.statement in block else 0
+    beside = [*block[max(0, place - 1) : place], *block[place + 1 : place + 2]]
+    return any(_moves_variables(each) and not _is_bound_by(each, link.target) for each in beside)
+
+
+def _moves_variables(statement: ast.stmt) -> bool:
+    """`x = x.to(device)`, `x, y = x.to(device), y.to(device)`."""
+    moves = [(target, value) for target, value in bindings.pairs(statement) if bindings.is_move(value)]
+    return any(ast.unparse(value.func.value) == ast.unparse(target) for target, value in moves)
+
+
 def elements_moved_beside(link: Link) -> str:
     """`[t.to(device) for t in val]` for `self.val = val`, where the block has the same for another name; else ""."""
     if link.how not in ("attribute", "assign") or not isinstance(link.node, ast.Name):
@@ -149,7 +176,8 @@ def moved_later(link: Link) -> bindings.OwnMove | None:
     moves = {_moved_variable(statement): statement for statement in later if _moves_variable(statement)}
     if link.name in moves:
         return None
-    fellows = [move for name, move in moves.items() if name in names - {link.name} and _is_bound_at(link, move)]
+    others = [move for name, move in moves.items() if name in names - {link.name}]
+    fellows = [move for move in others if is_bound_at(link, move.value.func.value)]
     return fellows[-1] if fellows else None
 
 
@@ -186,11 +214,10 @@ def _are_fellows(moves: list[bindings.OwnMove], link: Link, name: str) -> bool:
     return name not in names and bool(beside)
 
 
-def _is_bound_at(link: Link, move: bindings.OwnMove) -> bool:
-    """Whether what a statement moves is what the link's statement has bound, and not something later of that name."""
+def is_bound_at(link: Link, moved: ast.expr) -> bool:
+    """Whether what is moved is what the link's statement has bound, and not something later of that name."""
     file = link.context.file
     flow = flow_of(file, link.context.scope)
-    moved = move.value.func.value
     reaching = flow.reaching(moved) if flow is not None and isinstance(moved, ast.Name) else ()
     return any(each.node is link.statement or file.statement(each.node) is link.statement for each in reaching)
 

@@ -36,6 +36,11 @@ def weigh(
                 said[number].append("serves_others")
         nearer = next((n for n in range(served - 1, -1, -1) if _can_be_moved(links[n])), None)
         (at_use if nearer is None else said[nearer]).append("left_at_this_use")
+    read = next((n for n, link in enumerate(links) if _is_read_by_python(link)), None)
+    if read is not None:
+        for number in range(read, len(links)):
+            said[number].append("meets_host_values")
+        return said, at_use
     if steps and steps[-1].facts["action"] != "computed":
         return said, at_use  # it is as it was made
     if held and links and links[0].how == "assign" and isinstance(links[0].node, (ast.Call, ast.BinOp)):
@@ -52,6 +57,22 @@ def weigh(
 
 def _can_be_moved(link: Link) -> bool:
     return link.how in ("assign", "argument", "return", "attribute", "put")
+
+
+def _is_read_by_python(link: Link) -> bool:
+    """`for rate in rates.tolist()`: Python goes on with the numbers of what a statement binds."""
+    name = link.name or (link.target.id if isinstance(link.target, ast.Name) else "")
+    file, scope = link.context.file, link.context.scope
+    for node in file.find(scope, ("load", name)) if link.how == "assign" and name else ():
+        method = file.parent(node)
+        call = file.parent(method) if isinstance(method, ast.Attribute) and method.attr in ("tolist", "numpy") else None
+        around = [*file.ancestors(call)] if isinstance(call, ast.Call) and call.func is method else []
+        if any(isinstance(each, (ast.For, ast.comprehension)) for each in around):
+            flow = flow_of(file, scope)
+            reaching = flow.reaching(node) if flow is not None and name_scopes.function_of(file, node) is scope else ()
+            if any(file.statement(each.node) is link.statement for each in reaching):
+                return True
+    return False
 
 
 def _is_moved_at_others(link: Link, on_way: list[ast.stmt | None]) -> bool:
