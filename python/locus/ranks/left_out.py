@@ -88,16 +88,17 @@ def _watch(session: Session, module: ModuleType) -> None:
     plain: Callable[..., nn.Module] = module.parallelize_module
 
     @functools.wraps(plain)
-    def parallelize_module(root: nn.Module, *arguments: object, **named: object) -> nn.Module:
+    def parallelize_module(*arguments: object, **named: object) -> nn.Module:
         global _depth
         _depth += 1
         try:
-            made = plain(root, *arguments, **named)
+            made = plain(*arguments, **named)
         finally:
             _depth -= 1
         if _depth == 0:  # it calls itself for each part
-            mesh = arguments[0] if arguments else named.get("device_mesh")
-            session.safely("parallelize_module()", _note, root, cast("_Mesh | None", mesh))
+            given = {**dict(zip(("module", "device_mesh"), arguments, strict=False)), **named}
+            mesh = cast("_Mesh | None", given.get("device_mesh"))
+            session.safely("parallelize_module()", _note, cast("nn.Module", given["module"]), mesh)
         return made
 
     for each in (module, sys.modules.get("torch.distributed.tensor.parallel")):

@@ -59,7 +59,7 @@ def spread(model, mesh):
     }
     parallelize_module(model, mesh, outside)
     for block in model.blocks:
-        parallelize_module(block, mesh, inside)
+        parallelize_module(module=block, device_mesh=mesh, parallelize_plan=inside)
     return model
 
 

@@ -12,9 +12,9 @@ torch.manual_seed(rank)
 
 tower = nn.ModuleDict({"wide": nn.Linear(8, 32), "narrow": nn.Linear(32, 8), "head": nn.Linear(8, 2)}).to(rank)
 tower = parallelize_module(  # BUG: differs-by-rank
-    tower,
-    init_device_mesh("cuda", (dist.get_world_size(),)),
-    {"wide": ColwiseParallel(), "narrow": RowwiseParallel()},
+    module=tower,
+    device_mesh=init_device_mesh("cuda", (dist.get_world_size(),)),
+    parallelize_plan={"wide": ColwiseParallel(), "narrow": RowwiseParallel()},
 )
 optimizer = torch.optim.SGD(tower.parameters(), lr=0.1, foreach=False)
 torch.manual_seed(100)
