@@ -30,6 +30,10 @@ def test_first_and_last_of_each_dimension():
     assert sorted(taken.why) == [0, 7, 56, 960, 1023]
     assert taken.why[7] == "last of tp" and taken.why[960] == "last of dp"
     assert roles.coordinates(967, [BIG]) == "dp 15, shard 0, tp 7"
+    world, apart = mesh(["world"], [1024]), mesh(["pp", "dp", "cp", "tp"], [1, 128, 1, 8])
+    assert roles.coordinates(967, [world, apart]) == "dp 120, tp 7"
+    assert roles.coordinates(0, [mesh(["pp", "tp"], [1, 1])]) == "pp 0, tp 0"
+    assert roles.coordinates(967, []) == ""
 
 
 def test_all_stages_of_a_pipeline():

@@ -117,11 +117,18 @@ def of_mesh(mesh: Mesh) -> Iterator[tuple[int, str]]:
 
 
 def coordinates(rank: int, meshes: Iterable[Mesh]) -> str:
-    """ "dp 0, tp 7", in the first mesh with names that has the rank; "" where there is none."""
-    for mesh in meshes:
-        if rank in mesh["ranks"] and len(mesh["shape"]) > 0:
-            at, words = mesh["ranks"].index(rank), []
-            for name, size, step in dimensions(mesh):
-                words.append(f"{name} {at // step % size}")
-            return ", ".join(words)
-    return ""
+    """ "dp 0, tp 7", in the mesh with most dimensions of those that have the rank; "" where there is none. Dimensions
+    of one rank do not count, and are not said."""
+    mine = [mesh for mesh in meshes if rank in mesh["ranks"] and mesh["shape"]]
+    if not mine:
+        return ""
+    mesh = max(mine, key=_splits)  # the first of several
+    at = mesh["ranks"].index(rank)
+    return ", ".join(
+        f"{name} {at // step % size}" for name, size, step in dimensions(mesh) if size > 1 or not _splits(mesh)
+    )
+
+
+def _splits(mesh: Mesh) -> int:
+    """In how many dimensions there is more than one rank."""
+    return sum(size > 1 for size in mesh["shape"])
