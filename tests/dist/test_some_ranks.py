@@ -41,11 +41,6 @@ def test_run_starts_ranks_on_hosts(tmp_path):
     assert sorted(done.stdout.splitlines()) == ["0 0 0 2 2 4.0", "1 1 0 2 2 4.0", "2 0 1 2 2 4.0", "3 1 1 2 2 4.0"]
 
 
-def test_memory_is_of_one_process(tmp_path):
-    done = run("memory", "--nproc", "2", "train.py", cwd=tmp_path)
-    assert done.returncode == 2 and "--nproc and --nnodes can't be had with it" in done.stderr
-
-
 def test_run_hands_on_the_exit_status(tmp_path):
     (tmp_path / "train.py").write_text("import os, sys\nsys.exit(3 if os.environ['RANK'] == '1' else 0)\n")
     assert run("run", "--nproc", "2", "train.py", cwd=tmp_path).returncode == 3

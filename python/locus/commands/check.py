@@ -18,6 +18,7 @@ from locus.process import (
     cluster,
     endings,
     gathering,
+    held,
     notebooks,
     parts,
     reports,
@@ -98,21 +99,8 @@ def execute(arguments: argparse.Namespace) -> int:
     return observe(arguments, lambda observed: _report(observed, arguments))
 
 
-RESERVED_VARIABLE = "LOCUS_RESERVED_FILE"
-"""Where `locus memory` has a check note what the allocators of the devices held at most."""
-
-
-def _note_reserved() -> None:
-    path = os.environ.get(RESERVED_VARIABLE)
-    torch = sys.modules.get("torch")
-    if path and torch is not None:
-        held = {f"cuda:{i}": torch.cuda.max_memory_reserved(i) for i in range(torch.cuda.device_count())}
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(held, file)
-
-
 def _report(observed: Observed, arguments: argparse.Namespace) -> int:
-    _note_reserved()
+    held.note(observed.report)
     if observed.delivered is not None:
         judgment = reports.judge(observed.report)
         if not run.is_quiet(arguments):

@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from locus.commands import check, run
+from locus.commands import memory_ranks, run
+from locus.commands.memory_ranks import size
 from locus.commands.output import show
 from locus.errors import LocusError, UsageError
-from locus.process import cluster
+from locus.process import cluster, held
 from locus.process.cards import CARDS, DEFAULT_CARD
 
 SUMMARY = "say what a program takes of a card's memory, and which cards it fits on"
@@ -23,6 +24,8 @@ SUMMARY = "say what a program takes of a card's memory, and which cards it fits 
 _LINES = 12
 _UNUSED = "the program put nothing on a device. Is an option such as --device cuda missing?"
 _STEPS = 3
+_ONE_HOST = ("node_rank", "master_addr", "master_port")
+"""What is said where ranks run on other machines."""
 
 
 class Line(NamedTuple):
@@ -42,7 +45,9 @@ class Run(NamedTuple):
     value: str
     """Of the option that was varied; "" where none was."""
     peak: int
+    """Of the rank that was fullest, where there are ranks; so are lines, categories and modules."""
     reserved: int
+    """The most that any rank held."""
     lines: list[Line]
     categories: dict[str, int]
     """Bytes at the peak by what they were for, largest first."""
@@ -56,6 +61,8 @@ class Run(NamedTuple):
     tight: dict[str, bool]
     """Cards that have room for the peak, but not for all that the allocator held beside it: whether the program runs
     through on them, where the allocator has to give back what nobody uses."""
+    ranks: list[memory_ranks.Rank]
+    """What each rank held; none where the program is one process."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +74,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
             action.help = f"the cards to look at, with commas between them: {', '.join(CARDS)}"
             action.metavar = "NAME,..."
         elif action.dest == "devices":
-            action.help = "how many CUDA devices, 1 to 64 (default: 1)"
-        elif action.dest in (*cluster.OPTIONS, "memory", "strict_memory"):
+            action.help = "how many CUDA devices, 1 to 64 (default: 1, or one for each rank)"
+        elif action.dest in (*_ONE_HOST, "memory", "strict_memory"):
             action.help = argparse.SUPPRESS  # refused, with the reason
     parser.add_argument("--batch", metavar="NAME=N,...", help="run once for each value of the program's own option")
     parser.add_argument("--steps", metavar="N", help=f"end the program after N optimizer steps (default: {_STEPS})")
@@ -80,10 +87,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Runs the program once for each kind of card and value; 0 where it fits on every card that was named."""
-    if any(getattr(arguments, name) is not None for name in cluster.OPTIONS):
-        raise UsageError(
-            "memory is looked at in one process; --nproc and --nnodes can't be had with it. Use locus check."
-        )
+    for name in _ONE_HOST:
+        if getattr(arguments, name) is not None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} can't be had here: memory is looked at on one machine. Leave it out, or "
+                "use locus check."
+            )
+    shape = cluster.parse(arguments)
+    cluster.parse_ranks(arguments.ranks, shape, bool(arguments.dry))
     if arguments.memory is not None:
         raise UsageError("--memory can't be had here: the cards that --card names have theirs. Leave it out.")
     if arguments.strict_memory:
@@ -104,7 +115,7 @@ def execute(arguments: argparse.Namespace) -> int:
         for each in _of(runs, card):
             if not each.failed and each.peak <= CARDS[card].memory < each.reserved:
                 each.tight[card] = _runs_through(arguments, card, flag, each.value)
-    show(_text(runs, cards, flag))
+    show(_text(runs, cards, flag, shape.per_host if shape is not None else 0))
     if arguments.json is not None:
         _write(arguments.json, json.dumps(_data(runs, cards, flag), indent=2) + "\n")
     if all(each.failed for each in runs):
@@ -170,9 +181,9 @@ def _runs_through(arguments: argparse.Namespace, card: str, flag: str, value: st
 def _check(arguments: argparse.Namespace, card: str, report: str) -> list[str]:
     """A check of the program, but for the program itself."""
     words = [sys.executable, "-m", "locus", "check", "--card", card, "--allow-empty"]
-    words += ["--devices", arguments.devices or "1", "--steps", arguments.steps or str(_STEPS)]
-    words += ["--format", "json", "-o", report]
-    return words + run.given(arguments, ("rng", "dry", "dry_keep", "dry_shapes"))
+    words += ["--devices", arguments.devices or "1"] if arguments.nproc is None else run.given(arguments, ("devices",))
+    words += ["--steps", arguments.steps or str(_STEPS), "--format", "json", "-o", report]
+    return words + run.given(arguments, (*cluster.OPTIONS, "rng", "dry", "dry_keep", "dry_shapes"))
 
 
 def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: str | None) -> Run:
@@ -183,20 +194,26 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
         if html is not None:
             words += ["--html", html]
         words += _program(arguments) + ([flag, value] if flag else [])
-        environment = {**os.environ, check.RESERVED_VARIABLE: noted}
+        environment = {**os.environ, held.VARIABLE: noted}
         done = subprocess.run(words, stdout=sys.stderr, env=environment, check=False)
         try:
             with open(report, encoding="utf-8") as file:
                 found = json.load(file)
-            reserved: dict[str, int] = {}
-            if os.path.exists(noted):
-                with open(noted, encoding="utf-8") as file:
-                    reserved = json.load(file)
+            own, of_ranks = held.read(noted), held.of_ranks(noted)
         except (OSError, ValueError):
             raise LocusError(f"the program could not be checked (exit code {done.returncode}); see above") from None
-    memory = found.get("memory", {})
-    device = max(memory, key=lambda name: int(memory[name]["peak"]), default="")
-    held = memory.get(device, {"peak": 0, "by_line": [], "by_category": [], "activations_by_module": []})
+    places = {
+        int(each["rank"]): memory_ranks.Place(each["role"], each["coordinates"])
+        for each in found.get("cluster", {}).get("ranks", [])
+    }
+    ranks = memory_ranks.of(of_ranks, places)
+    memory: dict[str, held.Device] = found.get("memory", {})
+    reserved = own["reserved"] if own is not None else {}
+    if ranks:
+        memory = of_ranks[memory_ranks.fullest(ranks).rank]["memory"]
+    device = max(memory, key=lambda name: memory[name]["peak"], default="")
+    nothing = held.Device(peak=0, by_line=[], by_category=[], activations_by_module=[])
+    at_peak = memory.get(device, nothing)
     lines = [
         Line(
             f"{os.path.relpath(row['file'])}:{row['line']}" if row["file"] else "elsewhere",
@@ -204,22 +221,23 @@ def _run(arguments: argparse.Namespace, card: str, flag: str, value: str, html: 
             row["bytes"],
             row["category"],
         )
-        for row in held["by_line"]
+        for row in at_peak["by_line"]
     ]
     program = found["program"]
     ended = "" if found["verdict"]["finished"] else str(program.get("ended_by") or f"exit status {program['exit']}")
     return Run(
         card,
         value,
-        int(held["peak"]),
-        reserved.get(device, int(held["peak"])),
+        at_peak["peak"],
+        max((each.reserved for each in ranks), default=reserved.get(device, at_peak["peak"])),
         sorted(lines, key=lambda line: -line.bytes),
-        {row["category"]: row["bytes"] for row in held["by_category"]},
-        {row["module"]: row["bytes"] for row in held["activations_by_module"]},
+        {row["category"]: row["bytes"] for row in at_peak["by_category"]},
+        {row["module"]: row["bytes"] for row in at_peak["activations_by_module"]},
         device,
         ended,
         int(program["steps"]) if str(program["steps"]) == (arguments.steps or str(_STEPS)) else 0,
         {},
+        ranks,
     )
 
 
@@ -229,21 +247,12 @@ def _program(arguments: argparse.Namespace) -> list[str]:
     return [*flag, target.name, *target.arguments]
 
 
-def size(count: int) -> str:
-    """ "512 B", "1.5 MiB", "79.2 GiB"."""
-    value, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
-    for unit in units:
-        if value < 1024 or unit == units[-1]:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    raise AssertionError
-
-
-def _text(runs: list[Run], cards: list[str], flag: str) -> str:
+def _text(runs: list[Run], cards: list[str], flag: str, per_host: int) -> str:
     shown = max((each for each in runs if not each.failed), key=lambda each: each.peak, default=runs[-1])
     which = f"{flag} {shown.value} on {shown.card}: " if len(runs) > 1 and flag else ""
+    whose = f" of rank {memory_ranks.fullest(shown.ranks).rank}" if shown.ranks else ""
     out = [
-        f"{which}peak {size(shown.peak)} on {shown.device or 'no device'}; "
+        f"{which}peak {size(shown.peak)} on {shown.device or 'no device'}{whose}; "
         f"{size(shown.reserved)} held by PyTorch's allocator"
     ]
     if shown.failed:
@@ -253,7 +262,10 @@ def _text(runs: list[Run], cards: list[str], flag: str) -> str:
         values = ", ".join(dict.fromkeys(each.value for each in ended))
         which = f" with {flag} {values}" if len(ended) < len(runs) else ""
         out.append(f"ended{which} after {steps}: what comes later, an evaluation say, is not in this (--steps N)")
-    out += ["", "at the peak, by what it was for"]
+    if shown.ranks:
+        out += ["", "at the peak, by rank", *memory_ranks.rows(shown.ranks)]
+        out += memory_ranks.together(shown.ranks, per_host) if per_host else []
+    out += ["", f"at the peak{whose}, by what it was for"]
     out += [
         f"  {size(count):>10}  {_share(count, shown.peak):>4}  {category}"
         for category, count in shown.categories.items()
@@ -264,7 +276,7 @@ def _text(runs: list[Run], cards: list[str], flag: str) -> str:
             f"  {size(count):>10}  {_share(count, shown.peak):>4}  {module}"
             for module, count in list(shown.modules.items())[:_LINES]
         ]
-    out += ["", "at the peak, by the line that allocated it"]
+    out += ["", f"at the peak{whose}, by the line that allocated it"]
     out += [
         f"  {size(line.bytes):>10}  {_share(line.bytes, shown.peak):>4}  {line.place}  {line.text.strip()}".rstrip()
         for line in shown.lines[:_LINES]
@@ -295,10 +307,12 @@ def _card_row(runs: list[Run], card: str, flag: str) -> str:
 
 def _verdict(each: Run, card: str) -> str:
     memory = CARDS[card].memory
+    if each.failed and each.peak <= memory:
+        return f"not known: the program ended with {each.failed}"
+    if each.ranks:
+        return memory_ranks.verdict(each.ranks, card, each.tight.get(card, False))
     if each.peak > memory:
         return f"does not fit, {size(each.peak - memory)} short"
-    if each.failed:
-        return f"not known: the program ended with {each.failed}"
     if each.reserved <= memory:
         return f"fits, {size(memory - each.reserved)} left"
     if _fits(each, card):
@@ -314,7 +328,7 @@ def _taken(each: Run) -> str:
 def _data(runs: list[Run], cards: list[str], flag: str) -> dict[str, object]:
     return {
         "flag": flag,
-        "runs": [{**each._asdict(), "lines": [line._asdict() for line in each.lines]} for each in runs],
+        "runs": [_run_data(each) for each in runs],
         "cards": {
             card: {
                 "name": CARDS[card].name,
@@ -325,6 +339,11 @@ def _data(runs: list[Run], cards: list[str], flag: str) -> dict[str, object]:
             for card in cards
         },
     }
+
+
+def _run_data(each: Run) -> dict[str, object]:
+    rows = {"lines": [line._asdict() for line in each.lines], "ranks": [rank._asdict() for rank in each.ranks]}
+    return {**each._asdict(), **rows}
 
 
 def _write(path: str, text: str) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from locus import faults, scratch
-from locus.process import progress, tracing
+from locus.process import held, progress, tracing
 from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.program import alone
@@ -193,6 +193,8 @@ def _write_own(final: bool) -> None:
         if _is_fork:  # counted by the parent already, up to the fork
             report.leave_to_parent()
         scratch.write(os.path.join(path, f"{os.getpid()}.json"), report.render("json"))
+        if final and membership.rank() is not None:
+            held.note(report, membership.rank())
         if final and not _is_fork:  # a fork has what its parent has kept
             checking.leave_calls(os.path.join(path, f"{os.getpid()}{alone.CALLS}"), _session.reached_limit())
             rank = membership.rank()
