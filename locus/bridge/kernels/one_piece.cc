@@ -2,7 +2,9 @@
 // norms. PyTorch's own parts compute the same, in a graph inside of one node, and what is booked is the card's: a
 // workspace while either pass runs, a reserve between them.
 #include <ATen/Context.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -29,12 +31,19 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using torch::jit::Stack;
 
+/// Stands where a tensor was. Made once, at the start: the program's own modes see every tensor that is made.
+const Tensor& place() {
+  static const Tensor none = at::empty({0});
+  return none;
+}
+
 /// A call, and what it takes on the card.
 struct Piece {
   const c10::OperatorHandle* op;
   std::vector<IValue> arguments;
   std::int64_t reserve = 0, workspace = 0;
-  bool once = false;  ///< the card has no second derivative of it
+  bool once = false;   ///< the card has no second derivative of it
+  bool draws = false;  ///< run again, it gives other values
 
   Piece(const c10::OperatorHandle& handle, const Stack& stack)
       : op(&handle),
@@ -51,6 +60,16 @@ struct Piece {
       }
     }
     return all;
+  }
+  /// Holds none of its tensors any longer, only their places.
+  void let_go() {
+    for (IValue& value : arguments) {
+      if (value.isTensor() && value.toTensor().defined()) {
+        value = place();
+      } else if (value.isTensorList()) {
+        value = std::vector<Tensor>(value.toTensorList().size(), place());
+      }
+    }
   }
   /// The call in parts, with these tensors in the place of its own.
   variable_list run(const variable_list& tensors) const {
@@ -80,12 +99,28 @@ void book_all(const variable_list& tensors) {
 
 int index_of(at::TensorList tensors) { return static_cast<int>(tensors[0].device().index()); }
 
+/// Whether the program's own hooks take what a graph saves (checkpointing, save_on_cpu): it is asked for with the
+/// operands, once, as on the card. Saved in the graph inside as well, it would be brought back once more, by a backward
+/// pass of its own.
+bool is_hooked(const Piece& piece) {
+  return !piece.draws && !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+}
+
 /// What lies between the passes.
 struct Kept : torch::CustomClassHolder {
   explicit Kept(Piece of) : piece(std::move(of)) {}
   Piece piece;
-  variable_list inputs, outputs;  // of the graph inside
+  variable_list inputs, outputs;  // of the graph inside; none where it is made in the backward pass
+  bool is_hooked = false;
   Scratch reserve;
+
+  void make_graph(const variable_list& tensors) {
+    inputs.clear();
+    for (const Tensor& t : tensors) inputs.push_back(t.detach().requires_grad_(t.requires_grad()));
+    UncountedScope parts;
+    at::AutoGradMode record(true);
+    outputs = piece.run(inputs);
+  }
 };
 
 constexpr const char* kNoSecondDerivative =
@@ -104,28 +139,31 @@ struct InOnePiece : torch::autograd::Function<InOnePiece> {
   static variable_list forward(AutogradContext* context, const Piece* piece, at::TensorList tensors) {
     auto kept = c10::make_intrusive<Kept>(*piece);
     context->set_materialize_grads(false);  // zeros would be plain tensors where the results are of a subclass
-    for (const Tensor& t : tensors) kept->inputs.push_back(t.detach().requires_grad_(t.requires_grad()));
-    {
-      UncountedScope parts;
-      at::AutoGradMode record(true);
-      kept->outputs = piece->run(kept->inputs);
-    }
+    kept->is_hooked = is_hooked(*piece);
     variable_list results;
-    for (const Tensor& t : kept->outputs) results.push_back(t.defined() ? t.detach() : t);
+    if (kept->is_hooked) {
+      UncountedScope parts;
+      results = piece->run(tensors.vec());
+      kept->piece.let_go();
+    } else {
+      kept->make_graph(tensors.vec());
+      for (const Tensor& t : kept->outputs) results.push_back(t.defined() ? t.detach() : t);
+    }
     book_all(results);
-    Scratch workspace(index_of(tensors), piece->workspace);
-    kept->reserve = Scratch(index_of(tensors), piece->reserve);
-    if (!piece->once) context->save_for_backward(tensors.vec());
+    Scratch workspace(index_of(tensors), piece->workspace), reserve(index_of(tensors), piece->reserve);
+    if (!kept->is_hooked) kept->reserve = std::move(reserve);
+    if (kept->is_hooked || !piece->once) context->save_for_backward(tensors.vec());
     context->saved_data["kept"] = IValue::make_capsule(std::move(kept));
     return results;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto kept = c10::static_intrusive_pointer_cast<Kept>(context->saved_data.at("kept").toCapsule());
-    TORCH_CHECK(!kept->outputs.empty(), kFreed);
+    TORCH_CHECK(kept->is_hooked || !kept->outputs.empty(), kFreed);
     const bool keep = torch::autograd::get_current_graph_task_keep_graph(), again = at::GradMode::is_enabled();
     // A second derivative needs a graph that ends in the operands themselves.
     const bool anew = again && !kept->piece.once;
+    if (kept->is_hooked && !anew) kept->make_graph(context->get_saved_variables());
     const variable_list from = anew ? context->get_saved_variables() : kept->inputs;
     const variable_list through = anew ? kept->piece.run(from) : kept->outputs;
     variable_list outputs, with, inputs;
@@ -150,7 +188,7 @@ struct InOnePiece : torch::autograd::Function<InOnePiece> {
     variable_list all{Tensor()};  // for the call itself
     size_t next = 0;
     for (const Tensor& t : from) all.push_back(t.requires_grad() ? made[next++] : Tensor());
-    if (!keep) {
+    if (!keep || kept->is_hooked) {
       kept->inputs.clear(), kept->outputs.clear();
       kept->reserve.release();
     }
@@ -233,7 +271,7 @@ void recurrent_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack*
   if (!shape.has_value()) return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
   piece.reserve = sim::recurrent_reserve(*shape);
   piece.workspace = sim::recurrent_workspace(*shape) + input_copy(piece);
-  piece.once = true;
+  piece.once = true, piece.draws = shape->drops;
   run(piece, tensors, stack);
 }
 
@@ -251,6 +289,7 @@ void rms_norm_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, St
 }  // namespace
 
 void add_one_piece_kernels(torch::Library& library, torch::Library& learning, std::unordered_set<std::string>& done) {
+  place();
   const auto add = [&](const char* name, auto make) {
     library.impl(name, make());
     learning.impl(name, make());
