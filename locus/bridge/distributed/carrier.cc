@@ -158,9 +158,12 @@ WorkPtr Carrier::allgather(TensorLists& outputs, Tensors& inputs, const c10d::Al
   const Tensors& out = only_list(outputs, size_, in);
   bool even = true;
   size_t bytes = 0;
-  for (const Tensor& t : out) even = even && t.numel() == in.numel(), bytes += t.nbytes();
+  for (const Tensor& t : out) even = even && t.numel() == out.front().numel(), bytes += t.nbytes();
   const Collective call{"all_gather", OpType::ALLGATHER, in, even ? in.numel() : -1};
   begin(call);
+  TORCH_CHECK_VALUE(out[static_cast<size_t>(rank_)].numel() == in.numel(), "all_gather() got a tensor of ", in.numel(),
+                    " elements, and a place of ", out[static_cast<size_t>(rank_)].numel(),
+                    " for it in the list of results");
   if (lone_) return carry(call, {gloo_->allgather(outputs, inputs, options)}, out);
   if (!has_bytes(bytes, in)) return carry(call, {}, out);
   Below below;
