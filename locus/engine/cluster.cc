@@ -141,9 +141,11 @@ void merge_into(Cluster& whole, const Cluster& part) {
 
 std::string words(const ClusterMesh& mesh) {
   std::string text;
+  const bool is_split = std::any_of(mesh.shape.begin(), mesh.shape.end(), [](std::int64_t size) { return size > 1; });
   for (std::size_t i = 0; i < mesh.shape.size(); ++i) {
+    if (is_split && mesh.shape[i] == 1) continue;
     const std::string name = i < mesh.names.size() ? mesh.names[i] + " " : "";
-    text += fmt::format("{}{}{}", i == 0 ? "" : " × ", name, mesh.shape[i]);
+    text += fmt::format("{}{}{}", text.empty() ? "" : " × ", name, mesh.shape[i]);
   }
   return text;
 }

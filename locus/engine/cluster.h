@@ -81,7 +81,7 @@ void to_json(Json& json, const Cluster& cluster);
 /// Takes what one rank says of itself into what is known of all.
 void merge_into(Cluster& whole, const Cluster& part);
 
-/// "dp 16 × shard 8 × tp 8".
+/// "dp 16 × shard 8 × tp 8"; without dimensions of one rank, where there are larger ones.
 std::string words(const ClusterMesh& mesh);
 
 }  // namespace locus::engine

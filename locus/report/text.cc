@@ -3,6 +3,7 @@
 #include "locus/report/text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -146,8 +147,11 @@ std::string made_up(const Report& report, const TextOptions& options) {
 std::string cluster(const Report& report, const TextOptions& options) {
   if (!report.cluster) return {};
   const engine::Cluster& all = *report.cluster;
-  std::string meshes;
-  for (const engine::ClusterMesh& mesh : all.meshes) meshes += (meshes.empty() ? ": " : "; ") + clean(words(mesh));
+  std::vector<std::string> meshes;  // one of each kind: every rank has said which it is in
+  for (const engine::ClusterMesh& mesh : all.meshes) {
+    const std::string words = clean(engine::words(mesh));
+    if (std::find(meshes.begin(), meshes.end(), words) == meshes.end()) meshes.push_back(words);
+  }
   std::vector<LedgerRow> ranks, traffic, placements, replicas;
   for (const engine::ClusterRank& each : all.ranks) {
     std::string share = "–";
@@ -180,7 +184,8 @@ std::string cluster(const Report& report, const TextOptions& options) {
   std::string out =
       hanging("cluster: ",
               fmt::format("{} of {} ranks on {} ran{}", grouped(static_cast<std::int64_t>(all.ranks.size())),
-                          grouped(all.world), counted(all.hosts, "host"), meshes),
+                          grouped(all.world), counted(all.hosts, "host"),
+                          meshes.empty() ? "" : fmt::format(": {}", fmt::join(meshes, "; "))),
               options, Tone::kBold);
   out += table("memory at the peak, by rank", std::move(ranks), options);
   out += table(all.step >= 0 ? "between ranks in a step, by bytes" : "between ranks, by bytes", std::move(traffic),
