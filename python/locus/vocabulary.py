@@ -176,5 +176,6 @@ Reason = Literal[
     "memory-grows",
     "graph-output-kept",
     "differs-by-rank",
+    "sharding",
 ]
 """Why a tensor is where it is: the name of a finding's code."""

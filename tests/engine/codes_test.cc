@@ -53,7 +53,8 @@ constexpr const char* kReasons[] = {"plain-attribute",
                                     "out-of-memory",
                                     "memory-grows",
                                     "graph-output-kept",
-                                    "differs-by-rank"};
+                                    "differs-by-rank",
+                                    "sharding"};
 
 TEST(Codes, AreNumberedInOrder) {
   int number = 0;

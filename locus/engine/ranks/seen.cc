@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "locus/engine/json_fields.h"
+#include "locus/engine/ranks/sharding_words.h"
 #include "locus/engine/ranks/words.h"
 #include "locus/engine/told_facts.h"
 
@@ -17,12 +18,6 @@ constexpr told::KindInfo<Seen> kSeen[] = {
 #define LOCUS_INFO(name, text, reason) {Seen::name, text, reason},
     LOCUS_SEEN(LOCUS_INFO)
 #undef LOCUS_INFO
-};
-
-/// The sentences of one finding.
-struct Told {
-  std::string message, why;
-  std::vector<std::string> notes;
 };
 
 std::string on_device(const std::string& device) { return device == "cpu" ? "the CPU" : device; }
@@ -67,9 +62,10 @@ Told shared_device(const Facts& facts) {
 
 Told shared_checkpoint(const Facts& facts) {
   return {fmt::format("every rank loads {} onto {}", facts.subject, facts.device),
-          fmt::format("torch.load() without map_location puts {} tensors back on {}, where they were saved; this "
-                      "rank's device is {}",
-                      facts.count, facts.device, facts.expected),
+          fmt::format("torch.load() without map_location puts {} back on {}, where {} saved; this rank's device "
+                      "is {}",
+                      facts.count == 1 ? "a tensor" : fmt::format("{} tensors", facts.count), facts.device,
+                      facts.count == 1 ? "it was" : "they were", facts.expected),
           {}};
 }
 
@@ -195,7 +191,7 @@ Told unused(const Facts& facts) {
           {fmt::format("use {0} in forward(), or take {0} out of the module; or freeze {0} before wrapping "
                        "(requires_grad_(False) before {1})",
                        it, wrapped_at),
-           always}};
+           always + "; find_unused_parameters=True where steps differ in that"}};
 }
 
 constexpr const char* kOneBackward =
@@ -229,68 +225,6 @@ Told ready_twice(const Facts& facts) {
   }
   if (!facts.names.empty()) told.why = "`" + facts.names.front() + "`: " + told.why;
   return told;
-}
-
-/// A DTensor and a plain tensor in one call. `devices` says of each DTensor how it is placed.
-Told mixed_tensors(const Facts& facts) {
-  const bool one = facts.names.size() == 1;
-  return {
-      facts.op + "() got a DTensor and a plain tensor",
-      fmt::format("{}; {}",
-                  facts.names.empty() ? "one of its tensors is plain"
-                                      : listed(facts.names) + (one ? " is a plain tensor" : " are plain tensors"),
-                  facts.devices.empty() ? "another is a DTensor" : fmt::format("{}", fmt::join(facts.devices, ", "))),
-      {"make the plain tensor a DTensor of the same mesh: distribute_tensor(t, mesh, [Replicate()]); or compute with "
-       "the other's to_local() or full_tensor()"}};
-}
-
-Told other_sharding(const Facts& facts) {
-  return {
-      fmt::format("load_state_dict() of {} got a state dict of another sharding", facts.subject),
-      fmt::format("{} {} sharded in the model (DTensor) and plain in the state dict, or the other way round",
-                  listed(facts.names), facts.names.size() == 1 ? "is" : "are"),
-      {"load it before the model is sharded; or use set_model_state_dict() of torch.distributed.checkpoint.state_dict "
-       "with StateDictOptions(full_state_dict=True)"}};
-}
-
-Told mesh_size(const Facts& facts) {
-  return {fmt::format("a mesh of {} ranks was made in a job of {}", facts.count, facts.expected),
-          fmt::format("the sizes of the mesh's dimensions multiply to {}, and there are {} ranks (WORLD_SIZE)",
-                      facts.count, facts.expected),
-          {"make one dimension what is left of dist.get_world_size() when it is divided by the others"}};
-}
-
-Told parent_first(const Facts& facts) {
-  return {fmt::format("fully_shard() of {} came after that of a module around it", facts.subject),
-          fmt::format("{} {} sharded with the module around it, and can't be sharded a second time",
-                      listed(facts.names), facts.names.size() == 1 ? "was" : "were"),
-          {"shard the inner modules first, then those around them, and the whole model last"}};
-}
-
-/// Parameters that a tensor-parallel plan has left out, and that are not the same on all ranks.
-Told left_out(const Facts& facts) {
-  const Pronouns words(facts.names.size());
-  const bool one = words.one, values = facts.seen == Seen::kOtherValues;
-  const std::string plan = at(facts.cause.value_or(Location()));
-  const std::string what = fmt::format("{} of {}", listed(facts.names), facts.subject);
-  const std::string left =
-      fmt::format("the plan at {} splits other parameters of {} and leaves {} alone", plan, facts.subject, words.it());
-  if (values)
-    return {fmt::format("{} {} other values on each rank", what, one ? "has" : "have"),
-            fmt::format("{0}; {1} made on every rank by itself, and nothing makes {2} alike: what is computed from {2} "
-                        "is taken to be the same on all ranks, and is not",
-                        left, words.it_is(), words.it()),
-            {fmt::format("give {0} a place in the plan; or make {0} alike: the same torch.manual_seed() on all ranks "
-                         "before the model is made, or dist.broadcast() of {0} from one rank",
-                         words.it())}};
-  return {
-      fmt::format("{} {} another gradient on each rank, and nothing adds them up", what, one ? "gets" : "get"),
-      fmt::format("{}; on each rank {} gradient comes from that rank's own part of the work, and the ranks' values "
-                  "drift apart with every step",
-                  left, words.its()),
-      {fmt::format("give {} a place in the plan, such as SequenceParallel() for a norm; or add {} gradients up over "
-                   "the group before the step: dist.all_reduce(p.grad, group=mesh.get_group())",
-                   words.it(), words.its())}};
 }
 
 Told sentences(const Facts& facts) {

@@ -33,10 +33,10 @@ namespace locus::engine::ranks {
   each(kTwice, "twice", "ready-twice")                                      \
   each(kPinned, "pinned", "other")                                          \
   each(kSavedElsewhere, "saved-elsewhere", "checkpoint")                    \
-  each(kMixedTensors, "mixed-tensors", "other")                             \
-  each(kOtherSharding, "other-sharding", "other")                           \
-  each(kMeshSize, "mesh-size", "other")                                     \
-  each(kParentFirst, "parent-first", "other")                               \
+  each(kMixedTensors, "mixed-tensors", "sharding")                          \
+  each(kOtherSharding, "other-sharding", "sharding")                        \
+  each(kMeshSize, "mesh-size", "sharding")                                  \
+  each(kParentFirst, "parent-first", "sharding")                            \
   each(kOtherValues, "other-values", "differs-by-rank")                     \
   each(kOtherGradients, "other-gradients", "differs-by-rank")
 // clang-format on
@@ -66,7 +66,7 @@ struct Facts {
   std::vector<int> ranks;
   std::int64_t step = 0;
   std::string subject;               ///< the module's or optimizer's class; the file of a checkpoint
-  std::string wrapper;               ///< "DistributedDataParallel", "DataLoader"; the optimizer's class
+  std::string wrapper;               ///< "DistributedDataParallel"; the optimizer's class; "the model": what is sharded
   std::string device;                ///< where it is
   std::vector<std::string> devices;  ///< where its parts are
   std::string expected;              ///< where it should be

@@ -10,12 +10,12 @@ import json
 import re
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locus._load import load_bridge
 from locus.blame import findings, module_sources
 from locus.blame.seen import Facts
-from locus.program import expressions, places, source, values
+from locus.program import expressions, moments, places, source, values
 from locus.program.shapes import Finding, Location
 
 if TYPE_CHECKING:
@@ -146,12 +146,58 @@ def _mixed(message: str, frames: Frames, use: Location) -> Facts | None:
                 _sort_out(f"{file.flat(part)}.{name}", parameter, plain, shared)
         elif values.is_tensor(value):
             _sort_out(file.flat(part), value, plain, shared)
-    operands = [findings.operand(tensor, name, "variable") for name, tensor in list(plain.items())[:4]]
     said = re.search(r"(?:aten\.)?(\w+)(?:\.\w+)? got mixed", message)
-    return Facts(
-        "mixed-tensors", use, op=said[1] if said else "", operands=operands, names=list(plain),
-        devices=[f"`{name}` is a DTensor ({words})" for name, words in list(shared.items())[:4]],
-    )  # fmt: skip
+    facts = Facts("mixed-tensors", use, op=said[1] if said else "")
+    what: Kind = "variable"
+    if not plain and (given := _given_to_library(frames)) is not None:
+        facts.wrapper, facts.op = given.optimizer, given.call
+        facts.subject = _by_model(given.parameters, plain, shared)
+        what = "parameter"
+    facts.operands = [findings.operand(tensor, name, what) for name, tensor in list(plain.items())[:4]]
+    facts.names = list(plain)
+    most = 2 if facts.subject else 4
+    facts.devices = [f"`{name}` is a DTensor ({words})" for name, words in list(shared.items())[:most]]
+    return facts
+
+
+class _Given(NamedTuple):
+    """The parameters of a model that a function of PyTorch's goes through, all at once."""
+
+    parameters: list[torch.Tensor]
+    call: str
+    """What the program has called: "step", "clip_grad_norm_"."""
+    optimizer: str
+    """Its class; "" where it is none."""
+
+
+def _given_to_library(frames: Frames) -> _Given | None:
+    import torch
+
+    for frame in frames:
+        if places.is_user_file(frame.f_code.co_filename):
+            return None
+        owner, listed = frame.f_locals.get("self"), frame.f_locals.get("parameters")
+        if isinstance(owner, torch.optim.Optimizer):
+            every = [each for group in owner.param_groups for each in group["params"]]
+            return _Given(every, "step", type(owner).__name__)
+        if frame.f_code.co_name == "clip_grad_norm_" and isinstance(listed, list):
+            return _Given(listed, "clip_grad_norm_", "")
+    return None
+
+
+def _by_model(parameters: list[torch.Tensor], plain: dict[str, torch.Tensor], shared: dict[str, str]) -> str:
+    """Sorts parameters by the names that they have in their models; the class of the one that the plain ones are of, ""
+    where no model is known."""
+    wanted = {id(each) for each in parameters}
+    subject = ""
+    for model in moments.outermost_modules():
+        before = len(plain)
+        for name, each in model.named_parameters():
+            if id(each) in wanted:
+                _sort_out(name, each, plain, shared)
+        if len(plain) > before and not subject:
+            subject = type(model).__name__.removeprefix("FSDP")
+    return subject
 
 
 def _sort_out(name: str, tensor: torch.Tensor, plain: dict[str, torch.Tensor], shared: dict[str, str]) -> None:
@@ -166,9 +212,12 @@ def _state_dict(message: str, frames: Frames, use: Location) -> Facts | None:
     """A state dict whose tensors are not sharded as the model's are."""
     said = re.search(r"loading state_dict for (\w+)", message)
     names = re.findall(r'parameter named "([^"]+)"[^\n]*got mixed', message)
-    return Facts(
-        "other-sharding", use, op="load_state_dict", subject=said[1].removeprefix("FSDP") if said else "", names=names
-    )
+    saved = _local(frames, "state_dict", lambda value: isinstance(value, dict))
+    side = ""
+    if saved is not None and names and names[0] in saved:
+        side = "the state dict" if getattr(saved[names[0]], "placements", None) is not None else "the model"
+    kind = said[1].removeprefix("FSDP") if said else ""
+    return Facts("other-sharding", use, op="load_state_dict", subject=kind, names=names, wrapper=side)
 
 
 def _mesh(message: str, frames: Frames, use: Location) -> Facts | None:

@@ -17,7 +17,7 @@ scale = torch.ones(4, device="cuda")
 
 
 def forward(x):
-    return x * scale  # BUG: other
+    return x * scale  # BUG: sharding
 
 
 print(forward(weight).to_local().sum().item(), Replicate())

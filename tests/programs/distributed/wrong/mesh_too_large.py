@@ -11,6 +11,6 @@ torch.manual_seed(0)
 
 total = torch.ones(1, device="cuda")
 dist.all_reduce(total)
-mesh = init_device_mesh("cuda", (1, 4), mesh_dim_names=("data", "tensor"))  # BUG: other
+mesh = init_device_mesh("cuda", (1, 4), mesh_dim_names=("data", "tensor"))  # BUG: sharding
 # FIX: mesh = init_device_mesh("cuda", (1, dist.get_world_size()), mesh_dim_names=("data", "tensor"))
 dist.destroy_process_group()

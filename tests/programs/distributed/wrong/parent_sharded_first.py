@@ -14,7 +14,7 @@ model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)).cuda()
 fully_shard(model)
 # FIX:
 for layer in model:
-    fully_shard(layer)  # BUG: other
+    fully_shard(layer)  # BUG: sharding
 # ADD: fully_shard(model)
 model(torch.randn(2, 4, device="cuda")).sum().backward()
 dist.destroy_process_group()

@@ -14,6 +14,6 @@ model = nn.Linear(4, 4).cuda()
 saved = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 # ADD: model.load_state_dict(saved)
 fully_shard(model)
-model.load_state_dict(saved)  # BUG: other
+model.load_state_dict(saved)  # BUG: sharding
 # FIX:
 dist.destroy_process_group()
