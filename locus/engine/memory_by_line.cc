@@ -22,7 +22,7 @@ MemoryByLine::MemoryByLine() : live_(static_cast<Live*>(std::calloc(kSites, size
 }
 
 MemoryByLine::Line MemoryByLine::line_of(SiteId site, const Live& live) {
-  Line line{site, 0, live.count.load(std::memory_order_relaxed), {}};
+  Line line{site, 0, live.count.load(std::memory_order_relaxed), {}, 0};
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     const std::int64_t bytes = live.bytes[slot].load(std::memory_order_relaxed);
     line.kinds[slot == kOtherStep ? static_cast<std::size_t>(MemoryKind::kActivation) : slot] += bytes;
@@ -79,7 +79,9 @@ std::vector<MemoryByLine::Line> MemoryByLine::growing(std::uint32_t steps) const
   std::vector<Line> lines;
   const SiteId last = highest_.load();
   for (SiteId site = 0; site <= last; ++site) {
-    if (live_[site].grown >= steps) lines.push_back(line_of(site, live_[site]));
+    if (live_[site].grown < steps) continue;
+    lines.push_back(line_of(site, live_[site]));
+    lines.back().grown = live_[site].grown;
   }
   return largest_first(std::move(lines));
 }

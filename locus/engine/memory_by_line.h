@@ -24,6 +24,7 @@ class MemoryByLine {
     SiteId site = 0;
     std::int64_t bytes = 0, count = 0;
     ByKind kinds{};
+    std::uint32_t grown = 0;  ///< in how many steps in a row it has left more behind; of growing() only
   };
   /// What must be known of an allocation when it is given back.
   struct Mark {

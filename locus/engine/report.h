@@ -61,6 +61,17 @@ struct ModuleMemory {
   bool operator==(const ModuleMemory&) const = default;
 };
 
+/// A line that left more behind with every optimizer step, up to the last one.
+struct GrowingMemory {
+  std::string file;
+  int line = 0;
+  std::int64_t bytes = 0;  ///< that have outlived two steps
+  std::int64_t steps = 0;  ///< in how many in a row there were more
+  std::string text;        ///< the source line; empty when unknown
+  std::string holder;      ///< what of the program keeps it, in words; empty when unknown
+  bool operator==(const GrowingMemory&) const = default;
+};
+
 /// Of one category: bytes at one moment of each point of a timeline.
 struct CategoryTimeline {
   std::string category;
@@ -85,6 +96,7 @@ struct DeviceMemory {
   MemoryTimeline timeline;
   std::vector<CategoryMemory> by_category = {};  ///< largest first
   std::vector<ModuleMemory> by_module = {};      ///< activations alone, largest first
+  std::vector<GrowingMemory> growing = {};       ///< largest first
   bool operator==(const DeviceMemory&) const = default;
 };
 

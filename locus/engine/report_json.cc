@@ -83,6 +83,21 @@ void to_json(Json& json, const ModuleMemory& memory) {
   json["bytes"] = memory.bytes;
 }
 
+void from_json(const Json& json, GrowingMemory& memory) {
+  Fields(json, "memory that grows")("file", memory.file)("line", memory.line)("bytes", memory.bytes)(
+      "steps", memory.steps)("text", memory.text)("holder", memory.holder);
+}
+
+void to_json(Json& json, const GrowingMemory& memory) {
+  json = Json::object();
+  json["file"] = memory.file;
+  json["line"] = memory.line;
+  json["bytes"] = memory.bytes;
+  json["steps"] = memory.steps;
+  json["text"] = memory.text;
+  json["holder"] = memory.holder;
+}
+
 void from_json(const Json& json, CategoryTimeline& timeline) {
   Fields(json, "a category's timeline")("category", timeline.category)("bytes", timeline.bytes);
 }
@@ -110,7 +125,8 @@ void to_json(Json& json, const MemoryTimeline& timeline) {
 // In JSON the device's name is the key in front of this object.
 void from_json(const Json& json, DeviceMemory& memory) {
   Fields(json, "a device's memory")("peak", memory.peak)("by_line", memory.by_line)("capacity", memory.capacity)(
-      "timeline", memory.timeline)("by_category", memory.by_category)("activations_by_module", memory.by_module);
+      "timeline", memory.timeline)("by_category", memory.by_category)("activations_by_module", memory.by_module)(
+      "growing", memory.growing);
 }
 
 void to_json(Json& json, const DeviceMemory& memory) {
@@ -121,6 +137,7 @@ void to_json(Json& json, const DeviceMemory& memory) {
   json["timeline"] = memory.timeline;
   json["by_category"] = list(memory.by_category);
   json["activations_by_module"] = list(memory.by_module);
+  json["growing"] = list(memory.growing);
 }
 
 void from_json(const Json& json, ModelRow& row) {

@@ -242,6 +242,21 @@ std::string by_line(const DeviceMemory& memory, std::string_view directory) {
   return html_bars(table);
 }
 
+std::string growing(const DeviceMemory& memory, std::string_view directory) {
+  if (memory.growing.empty()) return {};
+  BarTable table{.caption = "what grew with every step, by the line that allocated it",
+                 .head = {"line", "kept by", "steps", "bytes", "of peak"},
+                 .numbers = 2,
+                 .rows = {}};
+  for (const engine::GrowingMemory& each : memory.growing) {
+    table.rows.push_back({{html_source_place(each.file, each.line, directory, each.text), html_prose(each.holder),
+                           grouped(each.steps), bytes_text(each.bytes), share_of(memory, each.bytes)},
+                          static_cast<double>(each.bytes),
+                          memory.device});
+  }
+  return html_bars(table);
+}
+
 }  // namespace
 
 std::string html_memory(const engine::Report& report, std::string_view directory) {
@@ -255,7 +270,7 @@ std::string html_memory(const engine::Report& report, std::string_view directory
         fmt::format("<h3>{} <small>peak {}{}{}</small></h3>\n", device_chip(device.device), bytes_text(device.peak),
                     device.capacity > 0 ? " of " + bytes_text(device.capacity) : "", when.empty() ? "" : ", " + when);
     if (!chart.empty()) out += chart.render();
-    out += by_category(device) + by_module(device) + by_line(device, directory);
+    out += by_category(device) + by_module(device) + by_line(device, directory) + growing(device, directory);
   }
   if (report.memory.size() > kMaxDevices) {
     out += fmt::format("<p class=dim>… and {}</p>",

@@ -93,6 +93,15 @@ std::vector<LedgerRow> modules_of(const engine::DeviceMemory& device) {
   return rows;
 }
 
+std::vector<LedgerRow> growing(const engine::DeviceMemory& device, const TextOptions& options) {
+  std::vector<LedgerRow> rows;
+  for (const auto* each : heaviest_first(device.growing, [](const auto& m) { return m.bytes; })) {
+    rows.push_back({place(each->file, each->line, options.directory),
+                    {bytes_text(each->bytes), "in " + counted(each->steps, "step"), clean(each->holder)}});
+  }
+  return rows;
+}
+
 std::string ledger(const Report& report, const TextOptions& options) {
   std::vector<LedgerRow> transfers, syncs;
   for (const auto* each : heaviest_first(report.transfers, [](const auto& t) { return t.bytes; })) {
@@ -129,6 +138,8 @@ std::string ledger(const Report& report, const TextOptions& options) {
     } else {
       out += table(title, std::move(lines), options);
     }
+    out += table(fmt::format("memory of {} that grew with every step", clean(device.device)), growing(device, options),
+                 options);
   }
   return out;
 }

@@ -18,6 +18,11 @@ void CachingModel::configure(const AllocatorSettings& settings) {
   state_->stats.max_split_size = settings.max_split == SIZE_MAX ? -1 : static_cast<std::int64_t>(settings.max_split);
 }
 
+AllocatorSettings CachingModel::settings() const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->settings;
+}
+
 CachingModel::~CachingModel() = default;
 
 std::size_t CachingModel::rounded_size(std::size_t bytes) {
@@ -33,7 +38,8 @@ CachingModel::Block* CachingModel::allocate(std::size_t bytes, std::int64_t stre
   const Lane lane{pool == PoolId{} ? 0 : s.pool_number(pool), stream};
   // Beyond an exabyte PyTorch refuses before it looks (and before it counts); the sums below would overflow.
   const bool absurd = bytes >= kExabyte;
-  const std::size_t size = absurd ? bytes : s.rounded(bytes), asked = absurd ? bytes : segment_size(size);
+  const std::size_t size = absurd ? bytes : s.rounded(bytes),
+                    asked = absurd ? bytes : segment_size(size, s.settings.large_segment);
   Block* block = nullptr;
   if (!absurd) {
     block = s.take_free(size, lane);
@@ -218,7 +224,7 @@ std::vector<CachingModel::SnapshotSegment> CachingModel::snapshot() {
                             state_->pools[segment->lane.pool].id,
                             segment->lane.stream,
                             !block->small,
-                            segment->expandable,
+                            segment->expandable(),
                             trace.maker(block->address, true),
                             {}};
       for (; block != nullptr && block->mapped; block = block->next) {

@@ -54,15 +54,29 @@ std::string format_bytes(std::size_t bytes);
 
 /// What PYTORCH_CUDA_ALLOC_CONF (or PYTORCH_ALLOC_CONF) can say about how much is taken.
 struct AllocatorSettings {
-  std::size_t max_split = SIZE_MAX;          ///< max_split_size_mb: larger blocks are never split
-  std::size_t max_rounding = 20ULL << 20;    ///< max_non_split_rounding_mb: what such a block may be too large by
-  double collect_from = 0;                   ///< garbage_collection_threshold: share of the limit, 0 for never
-  bool expandable = false;                   ///< expandable_segments: one for each pool and stream, which grow
-  std::array<std::uint8_t, 64> divisions{};  ///< roundup_power2_divisions by the power of two; 0: no rounding
+  std::size_t max_split = SIZE_MAX;         ///< max_split_size_mb: larger blocks are never split
+  std::size_t max_rounding = 20ULL << 20;   ///< max_non_split_rounding_mb: what such a block may be too large by
+  std::size_t large_segment = 20ULL << 20;  ///< large_segment_size_mb: what requests of 1 to 10 MiB ask of the card
+  double collect_from = 0;                  ///< garbage_collection_threshold: share of the limit, 0 for never
+  double fraction = 1;                      ///< per_process_memory_fraction, where a process begins with it
+  bool expandable = false;                  ///< expandable_segments: one for each pool and stream, which grow
+  bool asynchronous = false;                ///< backend:cudaMallocAsync, which is another allocator than this one
+  bool releases_lock = false, registers_host = false, records_reuse = false;  ///< nothing here follows from these
+  std::size_t register_threads = 1;                                           ///< nor from this
+  std::array<std::size_t, 16> divisions{};  ///< roundup_power2_divisions by the power of two; 0: no rounding
+  std::string text;
 };
-/// Reads such a text; nullopt (with the word at fault in `problem`) where PyTorch would refuse it. Words about other
-/// things than memory are passed over.
-std::optional<AllocatorSettings> parse_allocator_settings(std::string_view text, std::string* problem = nullptr);
+/// Why PyTorch refuses such a text, in its words.
+struct SettingsRefusal {
+  enum class Kind { kValue, kIndex, kRuntime };  ///< ValueError, IndexError or RuntimeError of Python
+  Kind kind = Kind::kValue;
+  std::string words;
+};
+/// Where such a text comes from: the environment is read when CUDA is first used.
+enum class SettingsFrom { kEnvironment, kProgram };
+/// Reads such a text; nullopt where PyTorch refuses it. Words about other things than memory are looked at only.
+std::optional<AllocatorSettings> parse_allocator_settings(std::string_view text, SettingsFrom from,
+                                                          SettingsRefusal* refusal = nullptr);
 
 struct PoolOptions {
   bool last_resort = false;  ///< what is free in it may be taken by all, before memory runs out
@@ -77,6 +91,7 @@ class CachingModel {
   CachingModel(int device, std::size_t capacity_bytes);
   /// From here on; what is there already stays as it is.
   void configure(const AllocatorSettings& settings);
+  AllocatorSettings settings() const;
   ~CachingModel();
 
   /// Accounts for an allocation on `stream`. On failure returns nullptr and fills `why`

@@ -48,7 +48,7 @@ bool CachingModel::State::is_allowed(std::size_t bytes) const { return !limited 
 bool CachingModel::State::card_has(std::size_t bytes) const { return bytes <= capacity && held() <= capacity - bytes; }
 
 CachingModel::Block* CachingModel::State::ask_card(std::size_t size, Lane lane, bool beyond) {
-  const std::size_t asked = segment_size(size);
+  const std::size_t asked = segment_size(size, settings.large_segment);
   if (!beyond && !is_allowed(asked)) return nullptr;
   if (settings.expandable) return grow(size, lane, beyond);
   return beyond || card_has(asked) ? new_segment(asked, lane, size <= kSmallSize) : nullptr;

@@ -18,18 +18,17 @@ namespace locus::sim {
 namespace caching {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
-inline constexpr std::size_t kMinBlock = 512;            // every size is a multiple of this
-inline constexpr std::size_t kSmallSize = 1 * kMiB;      // largest request of the small pool
-inline constexpr std::size_t kSmallSegment = 2 * kMiB;   // what the small pool asks of the card
-inline constexpr std::size_t kLargeSegment = 20 * kMiB;  // what requests below kMinLarge ask of the card
-inline constexpr std::size_t kMinLarge = 10 * kMiB;      // from here on a request gets a segment of its own size ...
-inline constexpr std::size_t kRoundLarge = 2 * kMiB;     // ... rounded up to this
+inline constexpr std::size_t kMinBlock = 512;           // every size is a multiple of this
+inline constexpr std::size_t kSmallSize = 1 * kMiB;     // largest request of the small pool
+inline constexpr std::size_t kSmallSegment = 2 * kMiB;  // what the small pool asks of the card
+inline constexpr std::size_t kMinLarge = 10 * kMiB;     // from here on a request gets a segment of its own size ...
+inline constexpr std::size_t kRoundLarge = 2 * kMiB;    // ... rounded up to this
 inline constexpr std::size_t kExabyte = std::size_t{1} << 60;
 
-/// What the card is asked for, where a request of this size finds no free block.
-inline std::size_t segment_size(std::size_t size) {
+/// What the card is asked for, where a request of this size finds no free block; `large` where it is below kMinLarge.
+inline std::size_t segment_size(std::size_t size, std::size_t large) {
   if (size <= kSmallSize) return kSmallSegment;
-  if (size < kMinLarge) return kLargeSegment;
+  if (size < kMinLarge) return large;
   return (size + kRoundLarge - 1) / kRoundLarge * kRoundLarge;
 }
 
@@ -52,7 +51,8 @@ struct Segment {
   std::size_t total;  // of an expandable segment: of its addresses, most of which have no memory
   Lane lane;
   CachingModel::Block* first;
-  bool expandable = false;
+  std::size_t page = 0;  // of an expandable segment: what it grows by
+  bool expandable() const { return page != 0; }
 };
 
 }  // namespace caching
@@ -67,7 +67,7 @@ struct CachingModel::Block {
   bool mapped = true;       // false: addresses of an expandable segment that have no memory yet
   std::uint64_t freed = 0;  // when, in searches of free blocks; for garbage collection
 
-  bool expandable() const { return segment->expandable; }
+  bool expandable() const { return segment->expandable(); }
   bool split() const { return prev != nullptr || next != nullptr; }
 };
 

@@ -10,7 +10,6 @@ using namespace caching;
 
 namespace {
 
-std::size_t page_of(bool is_small) { return is_small ? kSmallSegment : kLargeSegment; }
 std::size_t round_up(std::size_t bytes, std::size_t page) { return (bytes + page - 1) / page * page; }
 
 }  // namespace
@@ -39,10 +38,10 @@ CachingModel::Block* CachingModel::State::room_for(std::size_t size, Lane lane, 
     for (const Block* b = first; room < size && usable(b); b = b->next) room += b->size;
     if (room >= size) return first;
   }
-  const std::size_t page = page_of(is_small);
+  const std::size_t page = is_small ? kSmallSegment : settings.large_segment;
   // An eighth more than the card has, so that pages can move to the end; what a dry run takes beyond has to fit too.
   const std::size_t bytes = round_up(std::max(capacity + capacity / 8, size), page);
-  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, lane, nullptr, true};
+  auto* segment = new (segment_cells.take()) Segment{addresses.take(bytes), bytes, lane, nullptr, page};
   auto* block = new (blocks.take())
       Block{bytes, 0, segment->address, lane, segment, nullptr, nullptr, is_small, false, /*mapped=*/false};
   segment->first = block;
@@ -54,7 +53,7 @@ CachingModel::Block* CachingModel::State::room_for(std::size_t size, Lane lane, 
 
 /// Puts memory behind the first `size` bytes of a block that has none. It is free then, and one with its neighbors.
 bool CachingModel::State::map(Block* block, std::size_t size, bool beyond) {
-  const std::size_t page = page_of(block->small);
+  const std::size_t page = block->segment->page;
   const std::size_t offset = block->address - block->segment->address;
   const std::size_t bytes = round_up(offset + size, page) - offset;
   if (!beyond && !card_has(bytes)) return false;
@@ -80,7 +79,7 @@ bool CachingModel::State::map(Block* block, std::size_t size, bool beyond) {
 
 /// Gives back the whole pages of a free block; what is left of it at both ends stays free.
 void CachingModel::State::unmap(Block* block) {
-  const std::size_t page = page_of(block->small);
+  const std::size_t page = block->segment->page;
   const std::uint64_t base = block->segment->address;
   const std::uint64_t from = base + round_up(block->address - base, page);
   const std::uint64_t to = base + (block->address + block->size - base) / page * page;

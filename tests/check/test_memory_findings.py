@@ -298,3 +298,50 @@ def test_a_dry_run_that_goes_on_keeps_nothing_alive(program, tmp_path):
     checked = check(program, script, devices=1, options=(*CARD, "--dry"))
     assert [finding["code"] for finding in checked.findings] == ["LOC040"]
     assert checked.stdout.split() == ["0"], checked.result.describe()
+
+
+GROWS = """
+import collections
+import torch
+from torch import nn
+
+net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+features, errors, recent, numbers = [], [], collections.deque(maxlen=4), []
+
+def guarded(x):
+    hidden = net(x).detach()
+    raise ValueError("not today")
+
+for _ in range(20):
+    x = torch.ones(512, 256, device="cuda")
+    y = net(x)
+    loss = y.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    features.append(y.detach())
+    recent.append((y * 2).detach())
+    numbers.append(loss.detach())
+    try:
+        guarded(x)
+    except ValueError as error:
+        errors.append(error)
+"""
+
+
+def test_what_grows_without_graphs_is_told_and_no_finding(program, tmp_path):
+    script = tmp_path / "grows.py"
+    script.write_text(GROWS)
+    checked = check(program, script, devices=1)
+    assert checked.findings == [] and checked.result.code == 0, checked.result.describe()
+    growing = {row["line"]: row for row in checked.report["memory"]["cuda:0"]["growing"]}
+    assert set(growing) == {11, 16}, growing  # neither what is bounded nor numbers
+    assert growing[16]["holder"] == "`features`, a list that is added to at line 21"
+    assert growing[11]["holder"].startswith("`errors`, ") and "exceptions with the variables" in growing[11]["holder"]
+    for row in growing.values():
+        assert 8 <= row["steps"] <= 20 and row["bytes"] >= 16 * 512 * 256 * 4, row
+    told = program.run(LOCUS, "check", "--devices", "1", "--ledger", str(script)).ok()
+    text = told.stdout + told.stderr
+    assert "memory of cuda:0 that grew with every step" in text
+    assert "no placement mistakes" in text

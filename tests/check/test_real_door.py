@@ -36,3 +36,43 @@ def test_the_ledger_has_transfers_and_time(program, tmp_path):
     assert transfers[3, "cpu", "cuda:0"]["bytes"] == transfers[6, "cuda:0", "cpu"]["bytes"] == 4000
     assert all(t["milliseconds"] > 0 for t in read["transfers"])
     assert {s["line"] for s in read["syncs"]} == {5, 6}
+
+
+KINDS = """
+import torch
+from torch import nn
+
+host = torch.randn(256, 512)
+net = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).cuda()
+net.register_buffer("scale", torch.ones(512, device="cuda"))
+optimizer = torch.optim.Adam(net.parameters())
+kept = []
+for _ in range(10):
+    x = host.to("cuda")
+    noise = torch.randn(256, 512, device="cuda")
+    kept.append((net(x + noise) * net.scale).detach())
+    loss = net(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_memory_has_the_kinds_that_it_has_on_simulated_devices(program, tmp_path):
+    """But for workspaces, of which a card's allocator does not say what they are."""
+    script, report = tmp_path / "program.py", tmp_path / "report.json"
+    script.write_text(KINDS)
+    program.run(Path(__file__).parent / "run_as_real.py", str(script), str(report)).ok()
+    real = json.loads(report.read_text())["memory"]["cuda:0"]
+    simulated = check(program, script, devices=1).report["memory"]["cuda:0"]
+
+    def kinds(memory):
+        return {row["category"]: row["bytes"] for row in memory["by_category"] if row["category"] != "workspaces"}
+
+    assert kinds(real) == kinds(simulated)
+    assert set(kinds(real)) == {
+        "parameters", "gradients", "optimizer state", "activations", "data", "kept by the program",
+    }  # fmt: skip
+    assert [(row["line"], row["bytes"], row["steps"]) for row in real["growing"]] == [
+        (row["line"], row["bytes"], row["steps"]) for row in simulated["growing"]
+    ]

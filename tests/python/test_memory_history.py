@@ -94,7 +94,7 @@ def test_the_allocators_settings_are_obeyed():
     small = torch.empty(30 << 20, dtype=torch.uint8, device="cuda")
     assert torch.cuda.memory_reserved() == 130 << 20
     del small
-    with pytest.raises(ValueError, match="max_split_size_mb:1"):
+    with pytest.raises(ValueError, match="max_split_size_mb too small, must be >= 20"):
         torch._C._cuda_cudaCachingAllocator_set_allocator_settings("max_split_size_mb:1")
 
 

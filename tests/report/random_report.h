@@ -185,6 +185,9 @@ class Source {
       for (std::size_t modules = below(4); modules > 0; --modules) {
         report.memory.back().by_module.push_back({text(), big()});
       }
+      for (std::size_t lines = below(3); lines > 0; --lines) {
+        report.memory.back().growing.push_back({text(), number(), big(), big(), text(), text()});
+      }
       for (std::size_t categories = below(4); categories > 0; --categories) {
         timeline.by_category.push_back({below(2) == 0 ? "parameters" : text(), {}});
         for (std::size_t points = below(9); points > 0; --points) timeline.by_category.back().bytes.push_back(big());

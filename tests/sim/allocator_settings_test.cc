@@ -17,7 +17,7 @@ std::int64_t allocated(const CachingModel& model) { return model.stats().allocat
 std::int64_t reserved(const CachingModel& model) { return model.stats().reserved_bytes.all.current; }
 
 AllocatorSettings settings(const char* text) {
-  const auto read = parse_allocator_settings(text);
+  const auto read = parse_allocator_settings(text, SettingsFrom::kEnvironment);
   EXPECT_TRUE(read.has_value()) << text;
   return read.value_or(AllocatorSettings{});
 }
@@ -31,13 +31,50 @@ TEST(AllocatorSettings, AreRead) {
   EXPECT_EQ(settings("").max_split, SIZE_MAX);
 }
 
-TEST(AllocatorSettings, ThatPyTorchRefusesAreNamed) {
-  for (const char* text : {"max_split_size_mb:10", "garbage_collection_threshold:1.5", "expandable_segments:maybe",
-                           "roundup_power2_divisions:3", "roundup_power2_divisions:[256:3]"}) {
-    std::string problem;
-    EXPECT_FALSE(parse_allocator_settings(text, &problem).has_value()) << text;
-    EXPECT_EQ(problem, text);
+/// "ValueError", "IndexError", "RuntimeError", or "-".
+std::string kind_of(const std::optional<AllocatorSettings>& read, const SettingsRefusal& refusal) {
+  using Kind = SettingsRefusal::Kind;
+  if (read.has_value()) return "-";
+  return refusal.kind == Kind::kValue ? "ValueError" : refusal.kind == Kind::kIndex ? "IndexError" : "RuntimeError";
+}
+
+TEST(AllocatorSettings, AreRefusedInTheCardsWords) {
+  std::ifstream file(LOCUS_TEST_DATA "/memory/allocator_words.tsv");
+  int rows = 0, refused = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) continue;
+    std::vector<std::string> cells;
+    for (std::size_t from = 0; from <= line.size(); from = std::min(line.find('\t', from), line.size()) + 1) {
+      cells.push_back(line.substr(from, line.find('\t', from) - from));
+    }
+    cells.resize(4);  // words there are only where it is refused
+    SettingsRefusal refusal;
+    const auto from = cells[0] == "program" ? SettingsFrom::kProgram : SettingsFrom::kEnvironment;
+    const auto read = parse_allocator_settings(cells[1], from, &refusal);
+    EXPECT_EQ(kind_of(read, refusal), cells[2]) << line;
+    EXPECT_EQ(refusal.words, cells[3]) << line;
+    ++rows, refused += read.has_value() ? 0 : 1;
   }
+  EXPECT_EQ(rows, 85);
+  EXPECT_EQ(refused, 62);
+}
+
+TEST(AllocatorSettings, OfLaterVersionsAreKnown) {
+  for (const char* text : {"throw_on_cudamalloc_oom:True", "pinned_free_catch_all:False",
+                           "pinned_max_round_threshold_mb:64,pinned_max_cached_size_mb:64"}) {
+    EXPECT_TRUE(parse_allocator_settings(text, SettingsFrom::kEnvironment).has_value()) << text;
+  }
+}
+
+TEST(AllocatorSettings, SegmentsAreAsLargeAsTheyAreTold) {
+  for (const char* text : {"large_segment_size_mb:64", "large_segment_size_mb:64,expandable_segments:True"}) {
+    CachingModel model(0, 4096 * kMiB);
+    model.configure(settings(text));
+    auto* block = model.allocate(3 * kMiB, 0, nullptr);
+    EXPECT_EQ(reserved(model), static_cast<std::int64_t>(64 * kMiB)) << text;
+    model.free(block);
+  }
+  EXPECT_FALSE(parse_allocator_settings("large_segment_size_mb:64,max_split_size_mb:32", SettingsFrom::kProgram));
 }
 
 TEST(AllocatorSettings, LargeBlocksAreNotSplit) {

@@ -53,6 +53,7 @@ void Passage::note_storage(const at::Tensor& t, bool aliased) {
     // inside a composite are nobody's tensors.
     if (aliased && (t_composites != 0 || origin_of(storage) != 0)) return;
     set_origin(storage, t_composites != 0 ? 0 : make(t));
+    if (t_composites == 0 && !has_operand_) is_for(storage, engine::MemoryKind::kData);
     // What the host has waited for meanwhile may be this very result.
     const int device = storage.device().index();
     return set_birth_at(storage.data_ptr().get(), t_card_waits == waits_ ? card_birth_time(device) : 0);

@@ -72,14 +72,19 @@ void charge(std::uintptr_t address, int device, std::int64_t bytes) {
   }
 }
 
-void release(std::uintptr_t address, int device, std::int64_t total_before) {
+Charge* charge_at(std::uintptr_t address) {
   for (std::size_t i = 0; i < kProbes; ++i) {
     Charge& slot = g_charges[(engine::mix(address >> 4) + i) & (kCharges - 1)];
-    if (slot.address.load(std::memory_order_acquire) != address) continue;
-    memory_by_line(device).freeing(slot.site.load(), slot.bytes.load(), total_before, slot.mark.load());
-    slot.address.store(0, std::memory_order_release);
-    return;
+    if (slot.address.load(std::memory_order_acquire) == address) return &slot;
   }
+  return nullptr;
+}
+
+void release(std::uintptr_t address, int device, std::int64_t total_before) {
+  Charge* slot = charge_at(address);
+  if (slot == nullptr) return;
+  memory_by_line(device).freeing(slot->site.load(), slot->bytes.load(), total_before, slot->mark.load());
+  slot->address.store(0, std::memory_order_release);
 }
 
 /// PyTorch's allocators tell the profiler's state of each allocation. This one is a profiler that is switched off, so
@@ -248,6 +253,9 @@ void RealCrossing::note(const torch::jit::Stack& stack) const {
     if (from_.is_cuda()) note_synchronization(from_.index(), plan_.number, time);
   } else if (to != from_) {
     note_real_transfer(from_, to, bytes_, non_blocking_, pinned_, time);
+    if (from_.is_cpu() && stack.back().isTensor() && stack.back().toTensor().has_storage()) {
+      is_for(*stack.back().toTensor().storage().unsafeGetStorageImpl(), engine::MemoryKind::kData);
+    }
   }
 }
 
@@ -259,6 +267,15 @@ void follow_memory(bool follow) {
   } else if (dynamic_cast<MemoryFollower*>(c10::ThreadLocalDebugInfo::get(follower_kind())) != nullptr) {
     c10::ThreadLocalDebugInfo::_pop(follower_kind());
   }
+}
+
+void is_for_at(const void* address, int device, engine::MemoryKind kind) noexcept {
+  Charge* slot = charge_at(reinterpret_cast<std::uintptr_t>(address));
+  if (slot == nullptr) return;
+  engine::MemoryByLine::Mark mark = slot->mark.load();
+  if (!may_become(mark.kind, kind)) return;
+  memory_by_line(device).change(slot->site.load(), slot->bytes.load(), mark, kind);
+  slot->mark.store(mark);
 }
 
 std::int64_t real_peak(int device) noexcept { return g_peak[device].load(); }

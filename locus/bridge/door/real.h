@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "locus/bridge/door/check.h"
+#include "locus/engine/memory_kind.h"
 #include "locus/engine/origin.h"
 #include "locus/order/clock.h"
 
@@ -61,6 +62,8 @@ void note_late_thread();
 
 /// Follows PyTorch's allocator on the calling thread, and on the autograd threads that work for it.
 void follow_memory(bool follow);
+/// It has turned out what the memory at an address is for: purpose.h.
+void is_for_at(const void* address, int device, engine::MemoryKind kind) noexcept;
 /// The most bytes that a real device had allocated while it was followed.
 std::int64_t real_peak(int device) noexcept;
 std::int64_t real_allocated(int device) noexcept;

@@ -305,12 +305,6 @@ void install_backend(const sim::MachineOptions& options, bool shared) {
     return;
   }
   auto fresh = std::make_unique<sim::Machine>(options);
-  for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
-    const char* text = std::getenv(variable);
-    const auto settings = sim::parse_allocator_settings(text != nullptr ? text : "");
-    if (text == nullptr || !settings) continue;  // a program that imports PyTorch with it hears of it from PyTorch
-    for (int i = 0; i < fresh->devices(); ++i) fresh->memory(i).configure(*settings);
-  }
   g_machine.store(fresh.release(), std::memory_order_release);
   install_allocators();
   install_generators(options.devices, shared);

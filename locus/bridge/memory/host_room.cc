@@ -10,6 +10,7 @@
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/door/origins.h"
+#include "locus/bridge/door/real.h"
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/memory/memory.h"
@@ -76,7 +77,7 @@ Booking book(size_t bytes, int device, void* host, bool scratch) {
     booking.account = memory.allocate_beyond(bytes, stream, pool);
     dry::note(engine::MadeUpKind::kMemory, memory.reserved() - static_cast<std::int64_t>(why.capacity));
   }
-  booking.counted = watching();
+  booking.counted = watching() && !on_real_devices();
   if (host != nullptr) {
     booking.site = label_new_memory(host, bytes);
   } else if (booking.counted) {
@@ -99,7 +100,7 @@ void unbook(const Booking& booking, int device) noexcept {
   }
   note_asker_if_recorded();
   memory.free(booking.account);
-  if (watching()) note_in_timeline(device, memory.allocated());
+  if (watching() && !on_real_devices()) note_in_timeline(device, memory.allocated());
 }
 
 void* take_chunk(size_t bytes, int device, bool filled) {

@@ -62,6 +62,17 @@ void order_block_freed(const DeviceBlock& block) {
              *block.tracked.load(), block.stream);
 }
 
+/// Whoever profiles memory on this thread hears of it as of a card's; `sign` is -1 for what is given back.
+void tell_profiler(const DeviceBlock& block, int64_t sign) {
+  if (block.booking.account == nullptr || !c10::memoryProfilingEnabled()) return;
+  const auto& memory = machine().memory(block.device);
+  const int64_t bytes = sign * static_cast<int64_t>(sim::CachingModel::size_of(block.booking.account));
+  const int64_t allocated = memory.allocated() + std::min<int64_t>(bytes, 0);  // it is told before it is given back
+  c10::reportMemoryUsageToProfiler(machine().arena().device_address(block.host->mutable_data()), bytes,
+                                   static_cast<size_t>(allocated), static_cast<size_t>(memory.reserved()),
+                                   c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(block.device)));
+}
+
 void free_block(void* context) {
   auto* block = static_cast<DeviceBlock*>(context);
   if (block->booking.account != nullptr && !in_bad_fork()) {
@@ -70,6 +81,7 @@ void free_block(void* context) {
       listener.trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(address));
     });
     if (block->tracked != nullptr) order_block_freed(*block);
+    tell_profiler(*block, -1);
     unbook(block->booking, block->device);
   }
   delete block;
@@ -89,6 +101,7 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device, 
         order_reuse(device, sim::CachingModel::address_of(booking.account), sim::CachingModel::size_of(booking.account))
             .release();
   }
+  tell_profiler(*block, 1);
   trace_gpu([&](const auto& listener) {
     listener.trace_gpu_memory_allocation(c10::kCUDA,
                                          reinterpret_cast<uintptr_t>(machine().arena().device_address(data)));

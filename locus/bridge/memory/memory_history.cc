@@ -111,6 +111,25 @@ py::list memory_snapshot() {
   return all;
 }
 
+py::dict allocator_settings() {
+  const sim::AllocatorSettings s = machine().memory(0).settings();
+  py::dict divisions;  // by the size in MiB that they begin at
+  for (std::size_t i = 0; i < s.divisions.size(); ++i) {
+    divisions[py::str(std::to_string(std::size_t{1} << i))] = s.divisions[i];
+  }
+  py::dict all;
+  all["PYTORCH_CUDA_ALLOC_CONF"] = s.text;
+  all["max_split_size"] = s.max_split == SIZE_MAX ? -1 : static_cast<std::int64_t>(s.max_split);
+  all["garbage_collection_threshold"] = s.collect_from;
+  all["expandable_segments"] = s.expandable;
+  all["pinned_num_register_threads"] = s.register_threads;
+  all["release_lock_on_cudamalloc"] = s.releases_lock;
+  all["pinned_use_cuda_host_register"] = s.registers_host;
+  all["graph_capture_record_stream_reuse"] = s.records_reuse;
+  all["roundup_power2_divisions"] = divisions;
+  return all;
+}
+
 }  // namespace
 
 void note_asker() noexcept {
@@ -133,6 +152,7 @@ void note_asker() noexcept {
 void define_memory_history(py::module_& m) {
   m.def("memory_snapshot", &memory_snapshot);
   m.def("memory_traces", &memory_traces);
+  m.def("allocator_settings", &allocator_settings);
   m.def("record_memory_history", &record_memory_history);
   m.def("records_memory_history", [] { return machine().devices() > 0 && machine().memory(0).recording(); });
 }

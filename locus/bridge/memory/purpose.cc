@@ -3,6 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "locus/bridge/door/real.h"
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/memory/memory.h"
 
@@ -22,9 +23,9 @@ engine::MemoryKind kind_of_new_memory() noexcept {
 }
 
 void is_for(const c10::StorageImpl& storage, engine::MemoryKind kind) noexcept {
+  if (is_kept_by_address(storage)) return is_for_at(storage.data_ptr().get(), storage.device().index(), kind);
   DeviceBlock* block = block_of(storage);
-  if (block == nullptr || !block->booking.counted || block->booking.mark.kind == kind) return;
-  if (kind == engine::MemoryKind::kData && block->booking.mark.kind != engine::MemoryKind::kActivation) return;
+  if (block == nullptr || !block->booking.counted || !may_become(block->booking.mark.kind, kind)) return;
   const auto bytes = static_cast<int64_t>(sim::CachingModel::size_of(block->booking.account));
   memory_by_line(block->device).change(block->booking.site, bytes, block->booking.mark, kind);
 }

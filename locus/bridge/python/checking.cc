@@ -202,6 +202,7 @@ void define_check(py::module_& m) {
   m.def("attach_out_of_memory_observer", &attach_out_of_memory_observer);
   m.def("held_now", &held_now);
   m.def("growing_lines", &growing_lines);
+  m.def("note_growth", &note_growth);
   m.def("take_kept_error", [](const std::string& words) { return kept_errors().take(words); });
   m.def("device_used", [] { return g_device_used.load(); });
   m.def("share_counters", [](uintptr_t address) { share_counters(reinterpret_cast<SharedCounters*>(address)); });

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -105,6 +107,37 @@ void add_lines(engine::DeviceMemory& device, const std::vector<engine::MemoryByL
   std::ranges::stable_sort(device.by_line, std::ranges::greater{}, &engine::LineMemory::bytes);
 }
 
+/// A growth of less is what records of numbers make.
+constexpr std::int64_t kGrowthWorthSaying = std::int64_t{1} << 20;
+constexpr std::uint32_t kGrowthSteps = 8;
+
+using GrowthPlace = std::tuple<int, std::string, int>;
+std::mutex g_growth_mutex;
+std::map<GrowthPlace, std::string>& growth_holders() {
+  static auto* holders = new std::map<GrowthPlace, std::string>;
+  return *holders;
+}
+
+template <class Text>
+void add_growing(engine::DeviceMemory& device, int index, const Text& text) {
+  std::map<std::pair<std::string, int>, engine::GrowingMemory> lines;
+  for (const auto& line : memory_by_line(index).growing(kGrowthSteps)) {
+    const Place place = place_of(line.site);
+    engine::GrowingMemory& sum = lines[{text_of(place.file), place.line}];
+    sum.bytes += line.kinds[static_cast<std::size_t>(engine::MemoryKind::kKept)];
+    sum.steps = std::max<std::int64_t>(sum.steps, line.grown);
+  }
+  const std::lock_guard lock(g_growth_mutex);
+  for (auto& [place, line] : lines) {
+    if (line.bytes < kGrowthWorthSaying) continue;
+    line.file = place.first, line.line = place.second, line.text = text(place.first, place.second);
+    const auto holder = growth_holders().find({index, line.file, line.line});
+    if (holder != growth_holders().end()) line.holder = holder->second;
+    device.growing.push_back(std::move(line));
+  }
+  std::ranges::stable_sort(device.growing, std::ranges::greater{}, &engine::GrowingMemory::bytes);
+}
+
 }  // namespace
 
 std::int64_t allocated_now(int device) {
@@ -155,6 +188,7 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
       if (kinds[kind] > 0) device.by_category.push_back({std::string(engine::kMemoryKindNames[kind]), kinds[kind]});
     }
     std::ranges::sort(device.by_category, std::ranges::greater{}, &engine::CategoryMemory::bytes);
+    add_growing(device, i, text);
   }
 }
 
@@ -189,6 +223,11 @@ void define_ledger(py::module_& m) {
     part().transfers = engine::LedgerMark(rows_of(transfers(), false));
     part().waits = engine::LedgerMark(rows_of(synchronizations(), true));
   });
+}
+
+void note_growth(int device, const std::string& file, int line, const std::string& holder) {
+  const std::lock_guard lock(g_growth_mutex);
+  growth_holders()[{device, file, line}] = holder;
 }
 
 }  // namespace locus::bridge

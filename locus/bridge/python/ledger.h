@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
 #include <vector>
 
 #include "locus/engine/memory_by_line.h"
@@ -16,6 +17,8 @@ void add_ledger(engine::Report& report, const pybind11::function& line_text);
 void add_made_up(engine::Report& report, const pybind11::function& line_text);
 /// Whose code took the activations among these, largest first.
 std::vector<engine::ModuleMemory> activations_by_module(const std::vector<engine::MemoryByLine::Line>& held);
+/// What of the program keeps the memory that grows with each step at a line, in words.
+void note_growth(int device, const std::string& file, int line, const std::string& holder);
 /// Bytes that are allocated on a device now.
 std::int64_t allocated_now(int device);
 

@@ -118,13 +118,29 @@ py::dict host_memory_stats() {
   return d;
 }
 
-void set_allocator_settings(const std::string& text) {
+sim::AllocatorSettings use_settings(const std::string& text, sim::SettingsFrom from) {
   need_machine();
-  std::string problem;
-  const auto settings = sim::parse_allocator_settings(text, &problem);
-  if (!settings)
-    throw py::value_error("locus: the allocator's setting '" + problem + "' is not one that PyTorch takes");
+  sim::SettingsRefusal refusal;
+  const auto settings = sim::parse_allocator_settings(text, from, &refusal);
+  if (!settings && refusal.kind == sim::SettingsRefusal::Kind::kValue) throw py::value_error(refusal.words);
+  if (!settings && refusal.kind == sim::SettingsRefusal::Kind::kIndex) throw py::index_error(refusal.words);
+  if (!settings) throw std::runtime_error(refusal.words);
   for (int i = 0; i < machine().devices(); ++i) machine().memory(i).configure(*settings);
+  return *settings;
+}
+
+void set_allocator_settings(const std::string& text) { use_settings(text, sim::SettingsFrom::kProgram); }
+
+/// What the environment says when CUDA is first used; true where it asks for the allocator that is not simulated.
+bool read_allocator_environment() {
+  const char* text = std::getenv("PYTORCH_CUDA_ALLOC_CONF");  // the other one is then not looked at
+  if (text == nullptr) text = std::getenv("PYTORCH_ALLOC_CONF");
+  if (text == nullptr) return false;
+  const sim::AllocatorSettings settings = use_settings(text, sim::SettingsFrom::kEnvironment);
+  for (int i = 0; i < machine().devices() && settings.fraction < 1; ++i) {
+    machine().memory(i).set_fraction(settings.fraction);
+  }
+  return settings.asynchronous;
 }
 
 void empty_cache() {
@@ -231,6 +247,7 @@ PYBIND11_MODULE(_bridge, m) {
         [](double fraction, int device) { machine().memory(device_argument(device)).set_fraction(fraction); });
   m.def("get_memory_fraction", [](int device) { return machine().memory(device_argument(device)).fraction(); });
   m.def("set_allocator_settings", &set_allocator_settings);
+  m.def("read_allocator_environment", &read_allocator_environment);
   m.def("raw_alloc", &raw_alloc, py::arg("nbytes"), py::arg("stream") = 0);
   m.def("raw_delete", &raw_delete);
   m.def("current_stream", [](int device) {

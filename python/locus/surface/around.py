@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import functools
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,17 +16,10 @@ from typing import TYPE_CHECKING
 import torch
 import torch.autograd.profiler
 
+from locus.surface import saying
+
 if TYPE_CHECKING:
     from locus._bridge import Bridge
-
-
-_said: set[str] = set()
-
-
-def _say_once(message: str) -> None:
-    if message not in _said:
-        _said.add(message)
-        print(f"locus: {message}", file=sys.stderr)
 
 
 def _install_compile() -> None:
@@ -36,7 +28,7 @@ def _install_compile() -> None:
     @functools.wraps(original)
     def compile(model: Callable[..., object] | None = None, *, disable: bool = False, **kwargs: object) -> object:
         if not disable:
-            _say_once("torch.compile runs eagerly on simulated devices")
+            saying.once("torch.compile runs eagerly on simulated devices")
         if model is None:
             return lambda decorated: decorated
         if not callable(model):
@@ -102,7 +94,7 @@ def _install_profiler() -> None:
         # Kernels run on the CPU, where the profiler sees them; CUPTI would look for a driver.
         if kwargs.get("use_cuda") or kwargs.get("use_device") == "cuda":
             if enabled:
-                _say_once("the profiler shows CPU time only on simulated devices")
+                saying.once("the profiler shows CPU time only on simulated devices")
             kwargs.update(use_device=None, use_cpu=True)
             kwargs.pop("use_cuda", None)
         prepare(self, enabled, **kwargs)

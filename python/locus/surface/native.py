@@ -15,7 +15,7 @@ import torch
 from torch._utils import _LazySeedTracker
 
 from locus.errors import NotSimulated
-from locus.surface import comm, not_simulated, streams
+from locus.surface import comm, not_simulated, saying, streams
 
 if TYPE_CHECKING:
     from locus._bridge import Bridge
@@ -123,6 +123,8 @@ def _device_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         bridge.mark_used()
         if bridge.devices() == 0:  # the program hides them all
             raise RuntimeError("No CUDA GPUs are available")
+        if bridge.read_allocator_environment():
+            saying.once("backend:cudaMallocAsync is counted as PyTorch's own allocator on simulated devices")
         made = tuple(bridge.default_generator(i) for i in range(bridge.devices()))
         torch.cuda.default_generators = made  # type: ignore[assignment]
 
@@ -194,7 +196,7 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
         return {
             "segments": [s for s in bridge.memory_snapshot() if wanted in ((0, 0), s["segment_pool_id"])],
             "device_traces": bridge.memory_traces(),
-            "allocator_settings": {},
+            "allocator_settings": bridge.allocator_settings(),
             "external_annotations": [],
         }
 
@@ -203,6 +205,10 @@ def _memory_functions(bridge: Bridge) -> dict[str, Callable[..., object]]:
     ) -> None:
         if enabled not in (None, "state", "all"):
             raise RuntimeError(f"expected state to be 'state', 'all', or None, but got {enabled}")
+        if context not in (None, "state", "alloc", "all"):
+            raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
+        if stacks not in ("python", "all"):
+            raise RuntimeError("expected stacks to be 'python', or 'all'")
         skipped = rest[-1] if rest and isinstance(rest[-1], list) else []
         most = min(most, sys.maxsize)
         bridge.record_memory_history(enabled is not None, enabled == "all", context is not None, most, clear, skipped)

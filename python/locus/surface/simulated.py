@@ -288,13 +288,14 @@ SECTIONS: dict[str, list[Feature]] = {
         Feature(
             "`PYTORCH_CUDA_ALLOC_CONF`",
             "yes",
-            "all that is about memory, also `expandable_segments`",
-            "tests/python/test_memory_history.py",
+            "all that is about memory, also `expandable_segments`; what PyTorch refuses is refused in its words when CUDA "
+            "is first used. `backend:cudaMallocAsync` counts as PyTorch's own allocator, and says so once",
+            "tests/python/test_allocator_settings.py",
         ),
         Feature(
             "`memory._record_memory_history`, `_snapshot`, `_dump_snapshot`, out-of-memory observers",
             "yes",
-            "with Python's frames",
+            "with Python's frames, also where `stacks=\"all\"` asks for those of C++: the kernels are not a card's",
             "tests/python/test_memory_history.py",
         ),
         Feature(

@@ -44,18 +44,19 @@ class Holder(NamedTuple):
     """The line that made the last of them."""
 
 
+class KeptErrors(NamedTuple):
+    """A container of exceptions, whose tracebacks keep the variables of the functions that they came through."""
+
+    name: str
+    errors: int
+    made: set[tuple[str, int]]
+    """The lines that made the tensors among those variables."""
+
+
 def find(frames: list[types.FrameType], device: int) -> list[Holder]:
     """The containers and sums with tensors of a device, those with the most graphs first."""
 
-    def wanted(value: object) -> bool:
-        return (
-            isinstance(value, torch.Tensor)
-            and value.device.type == "cuda"
-            and value.device.index == device
-            and not isinstance(value, torch.nn.Parameter)
-        )
-
-    walk = names.reach(frames, wanted)
+    walk = names.reach(frames, lambda value: _is_on(value, device))
     held: dict[int, list[objects.Node]] = collections.defaultdict(list)
     holders: dict[int, objects.Node] = {}
     found: list[Holder] = []
@@ -69,21 +70,54 @@ def find(frames: list[types.FrameType], device: int) -> list[Holder]:
         added = _additions(tensor.value)
         if added > 1:
             spent = added if is_spent(tensor.value) else 0
-            found.append(Holder(tensor.name, "", tensor.frame, 1, _bytes([tensor]), added, spent, _made(tensor)))
+            found.append(Holder(tensor.name, "", tensor.frame, 1, _bytes([tensor]), added, spent, _made(tensor.value)))
     for number, tensors in held.items():
         node = holders[number]
         graphs = [tensor for tensor in tensors if _has_graph(tensor.value)]
         spent = sum(is_spent(tensor.value) for tensor in graphs)
         kind = objects.container(node.value) or ""
-        made = _made(graphs[-1] if graphs else tensors[-1])
+        made = _made((graphs[-1] if graphs else tensors[-1]).value)
         found.append(Holder(node.name, kind, node.frame, len(tensors), _bytes(tensors), len(graphs), spent, made))
-    found.sort(key=lambda holder: (-holder.graphs, -holder.size, len(holder.name)))
-    return [each for n, each in enumerate(found) if not any(_is_same(each, other) for other in found[:n])]
+    found.sort(key=lambda holder: (-holder.graphs, -holder.size, -len(holder.name)))
+    return [each for n, each in enumerate(found) if not any(_is_same(other, each) for other in found[:n])]
 
 
 def _is_same(inner: Holder, outer: Holder) -> bool:
-    """`logs["loss"]`, where `logs` has nothing else."""
+    """`logs["loss"]`, where `logs` has no other tensors: the name that says more."""
     return inner.name.startswith(outer.name) and (inner.graphs, inner.size) == (outer.graphs, outer.size)
+
+
+def _is_on(value: object, device: int) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.device.type == "cuda"
+        and value.device.index == device
+        and not isinstance(value, torch.nn.Parameter)
+    )
+
+
+def find_errors(frames: list[types.FrameType], device: int) -> list[KeptErrors]:
+    """The containers of exceptions that keep tensors of a device."""
+    found: dict[int, KeptErrors] = {}
+    for node in names.reach(frames, lambda value: False).entered:
+        error, holder = node.value, node.parent
+        if not isinstance(error, BaseException) or holder is None or objects.container(holder.value) not in _GROWS:
+            continue
+        kept = found.get(id(holder.value), KeptErrors(holder.name, 0, set()))
+        variables = [value for frame in _frames_of(error, frames) for value in values.at_rest(frame.f_locals).values()]
+        made = (_made(value) for value in variables if _is_on(value, device))
+        found[id(holder.value)] = KeptErrors(kept.name, kept.errors + 1, kept.made.union(filter(None, made)))
+    return [each for each in found.values() if each.made]
+
+
+def _frames_of(error: BaseException, running: list[types.FrameType]) -> list[types.FrameType]:
+    """The frames that an exception keeps and nobody else does."""
+    kept, step = [], error.__traceback__
+    while step is not None:
+        if step.tb_frame not in running:
+            kept.append(step.tb_frame)
+        step = step.tb_next
+    return kept
 
 
 def _has_graph(value: object) -> bool:
@@ -98,8 +132,8 @@ def _bytes(tensors: list[objects.Node]) -> int:
     return sum(sizes.values())
 
 
-def _made(tensor: objects.Node) -> tuple[str, int] | None:
-    steps = [step for step in histories.history(tensor.value) if step.facts["at"]["line"]]
+def _made(tensor: object) -> tuple[str, int] | None:
+    steps = [step for step in histories.history(tensor) if step.facts["at"]["line"]]
     return (steps[-1].facts["at"]["file"], steps[-1].facts["at"]["line"]) if steps else None
 
 

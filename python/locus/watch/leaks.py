@@ -2,7 +2,8 @@
 backward() can use any more.
 
 That a line leaves more behind in each of the last steps is only where to look (locus/engine/memory_by_line.h): caches
-that fill, replay buffers and records of an epoch do, too. The warning is about what can have no use: spent graphs.
+that fill, replay buffers and records of an epoch do, too. The warning is about what can have no use: spent graphs. Of
+all else the ledger says which line it is and what keeps it, and nobody is warned.
 """
 
 from __future__ import annotations
@@ -29,13 +30,29 @@ def look(bridge: Bridge, frames: list[types.FrameType], devices: int) -> list[sh
     found = []
     for device in range(devices):
         lines = bridge.growing_lines(device, STEPS)
+        places_of_lines = {row[:2] for row in lines}
         for holder in holders.find(users, device) if lines else ():
+            if holder.made in places_of_lines and holder.tensors >= STEPS:
+                _note(bridge, holder, users, device)
             if holder.spent < STEPS:
                 continue
-            if holder.container and holder.made is not None and holder.made not in {row[:2] for row in lines}:
+            if holder.container and holder.made is not None and holder.made not in places_of_lines:
                 continue  # it grows, but not with every step
             found.append(_warning(holder, lines, users, device))
+        for kept in holders.find_errors(users, device) if lines else ():
+            words = f"`{kept.name}`, {kept.errors} exceptions with the variables of the functions they came through"
+            for file, line in kept.made & places_of_lines:
+                bridge.note_growth(device, file, line, words)
     return found
+
+
+def _note(bridge: Bridge, holder: holders.Holder, users: list[types.FrameType], device: int) -> None:
+    """What keeps the memory of a line, for the ledger."""
+    if holder.made is None:
+        return
+    growth = keeping.find(holder.name, users[holder.frame :] + users[: holder.frame])
+    added = f" at line {growth.location['line']}" if growth is not None else ""
+    bridge.note_growth(device, *holder.made, f"`{holder.name}`, a {holder.container} that is added to{added}")
 
 
 def _warning(

@@ -17,7 +17,7 @@ class Trainer:
         self.optimizer.zero_grad()
         main.square().mean().backward(retain_graph=True)
         self.optimizer.step()
-        self.logs["second"].append(second.abs().mean())  # BUG: memory-grows culprit=trainer.logs # RAISES: none
+        self.logs["second"].append(second.abs().mean())  # BUG: memory-grows culprit=trainer.logs["second"] # RAISES: none
         # FIX: self.logs["second"].append(second.abs().mean().detach())
 
 
