@@ -45,8 +45,8 @@ def register_buffer(request: Request) -> Edit | None:
 
 
 def _is_moved(request: Request) -> bool:
-    """Whether somebody moves the module that has the attribute. Where moves are not noted (an error that a guard explains):
-    whether what else it has is on a card, and it was not made there."""
+    """Whether somebody moves the module that has the attribute. Where moves are not noted (an error that a guard
+    explains): whether what else it has is on a card, and it was not made there."""
     holder, owner = _holder(request), request.facts["owner"]
     if holder is None or owner is None:
         return False
