@@ -102,14 +102,17 @@ def test_nothing_is_said_where_an_order_may_be_unseen(program, tmp_path, what):
     run = run_text(program, RACE.format(between=STOPS[what]), tmp_path)
     assert not run.findings, run.said
     assert "followed False" in run.stdout
+    assert sum("races between streams" in note for note in run.report["notes"]) == 1, run.report["notes"]
 
 
 def test_what_is_in_place_is_seen(program, tmp_path):
     text = RACE.format(between="side.wait_stream(torch.cuda.current_stream())") + (
         "with torch.cuda.stream(side):\n    batch.zero_()\nbatch.mul_(2.0)\n"
     )
-    (finding,) = run_text(program, text, tmp_path).findings
+    run = run_text(program, text, tmp_path)
+    (finding,) = run.findings
     assert finding["code"] == "LOC034"
+    assert not run.report["notes"]
 
 
 def test_geometry_is_no_access(program, tmp_path):

@@ -120,6 +120,7 @@ void define_card_order(py::module_& m) {
   py::class_<CardOrder> order(m, "CardOrder");
   order.def_static("is_followed", &card_ordering);
   order.def_static("stop", &stop_card_order);
+  order.def_static("is_stopped", &card_order_is_stopped);
   order.def_static("set_doubt", [](py::object doubt) {
     auto* kept = new py::object(std::move(doubt));  // for good
     set_order_doubt([kept] {

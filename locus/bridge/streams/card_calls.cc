@@ -273,6 +273,8 @@ void stop_card_order() noexcept {
   g_card_ordering.store(false);
 }
 
+bool card_order_is_stopped() noexcept { return g_stopped.load(); }
+
 void set_order_doubt(std::function<bool()> one) { doubt() = std::move(one); }
 
 bool order_is_in_doubt() {

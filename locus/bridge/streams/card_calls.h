@@ -29,6 +29,8 @@ void listen_to_guard(Patched<c10::impl::DeviceGuardImplInterface>* guard);
 bool hears_card() noexcept;
 /// An order may exist that nobody sees: nothing more is said of streams, to the end.
 void stop_card_order() noexcept;
+/// Whether that has happened: the report says so.
+bool card_order_is_stopped() noexcept;
 
 /// Others who want PyTorch's GPU trace get it, too.
 void pass_trace_on();

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+_ORDER_LOST = (
+    "races between streams were not looked for to the end: the program did what hides their order on a real card (a CUDA "
+    "graph, a collective, a stream or library of others; docs/how-to/streams.md says which)"
+)
+
+
 class StopAfterSteps(BaseException):
     """Ends a program after the number of optimizer steps that was asked for. Not an Exception: nobody catches it."""
 
@@ -204,6 +210,7 @@ class Session:
                 },
                 "notes": [
                     *self._late_threads(),
+                    *([_ORDER_LOST] if bridge.CardOrder.is_stopped() else []),
                     *made_up.before_error(bridge.dry_rows(), end),
                     *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
