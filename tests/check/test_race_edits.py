@@ -201,21 +201,28 @@ x.mul_(2)
 with torch.cuda.stream(side):
     dist.all_reduce(x)
 """
+READ_AFTER = """
+dist.all_reduce(x)
+with torch.cuda.stream(side):
+    y = x + 1
+"""
 
 
 @pytest.mark.parametrize(
     ("lines", "edit"),
     [
+        (READ_AFTER, "side.wait_stream(torch.cuda.current_stream())"),
         (READ_BEFORE, "torch.cuda.current_stream().wait_stream(side)"),
         (REDUCED_IN_BLOCK, "side.wait_stream(torch.cuda.current_stream())"),
     ],
-    ids=["after another stream", "in a block"],
+    ids=["before another stream", "after another stream", "in a block"],
 )
 def test_collectives_wait_with_the_current_stream(program, tmp_path, lines, edit):
     path = tmp_path / "program.py"
     path.write_text(START + REDUCED.format(lines=lines))
     (finding,) = check(program, path, devices=2, options=("--nproc", "2")).findings
     assert [fix["new"].strip() for fix in finding["fixes"]] == [edit]
+    assert finding["code"] != "LOC036" and "async_op" not in finding["why"]
 
 
 COPIED_ON = """

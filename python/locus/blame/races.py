@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import inspect
 import sys
 import types
 from typing import TYPE_CHECKING
@@ -78,10 +79,30 @@ class _Race:
         self.frame = next((f for f in users if f.f_code.co_filename == self.second_at["file"]), None)
         if raw["freed"]:
             self.kind = "freed"
-        elif self.first["collective"]:
+        elif self.first["collective"] and not self._is_awaited():
             self.kind = "never-waited"
         else:
             self.kind = "overwritten" if self.second["writes"] else "read"
+            self._stand_for_waiting_stream()
+
+    def _is_awaited(self) -> bool:
+        """Whether the collective's call waits for it, on its own stream: `all_reduce(x)`, without `async_op=True`."""
+        place = _Place.at(self.first_at)
+        if place is None or not isinstance(place.node, ast.Call):
+            return False
+        call = place.node
+        function = getattr(torch.distributed, histories.called_name(call), None)
+        taken = list(inspect.signature(function).parameters) if callable(function) else []
+        if "async_op" not in taken or any(each.arg is None for each in call.keywords):
+            return False
+        given = [each.value for each in call.keywords if each.arg == "async_op"] + call.args[taken.index("async_op") :]
+        return all(isinstance(each, ast.Constant) and not each.value for each in given)
+
+    def _stand_for_waiting_stream(self) -> None:
+        """A stream that has waited for the collective is the one to wait for: the default one outside of any block."""
+        place = _Place.at(self.first_at) if self.first["collective"] else None
+        if place is not None and place.stream_block() is None:
+            self.first = {**self.first, "stream": 0, "collective": False}
 
     # -- names
 
