@@ -30,8 +30,8 @@ Result = TypeVar("Result")
 
 
 _ORDER_LOST = (
-    "races between streams were not looked for to the end: the program did what hides their order on a real card (a CUDA "
-    "graph, a collective, a stream or library of others; docs/how-to/streams.md says which)"
+    "races between streams were not looked for to the end: the program did what hides their order on a real card (a "
+    "CUDA graph, a collective, a stream or library of others; docs/how-to/streams.md says which)"
 )
 
 
