@@ -21,8 +21,13 @@ def has(file: source.Source, scope: ast.AST, text: str, node: ast.AST) -> bool:
         if not stored and isinstance(holder, ast.ClassDef) and not first:
             inherited = any(_has_stored(file, base, text) for base in _bases(file, holder))
             return inherited or _is_property(holder, attribute)
-        # In the method that binds it, what comes before is too early.
-        early = [n for n in stored if first and (function_of(file, n) is not scope or start(n) >= start(node))]
+        # In the method that binds it, what comes before is too early, and so is the binding itself.
+        here = file.statement(node)
+        early = [
+            n
+            for n in stored
+            if first and (function_of(file, n) is not scope or start(n) >= start(node) or file.statement(n) is here)
+        ]
         return any(ast.unparse(n) == text for n in stored if n not in early)
     return any(ast.unparse(n) == text for n in file.find(scope, ("attribute", attribute)))
 

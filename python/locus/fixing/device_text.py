@@ -249,9 +249,12 @@ def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[t
     for name in bindings.parameters(scope):
         given = [(bindings.argument_of(call, file, scope, name), frame) for call, frame in calls]
         passed = [values.evaluate(node, frame) for node, frame in given if node is not None]
-        there = [_says_device(value, device) for value in passed]
-        if there and all(there) and len(there) == len(calls) and not file.find(scope, ("store", name)):
+        if not passed or len(passed) != len(calls) or file.find(scope, ("store", name)):
+            continue
+        if all(_says_device(value, device) for value in passed):
             return f"{name}.device"
+        if all(_is_module_on(value, device) for value in passed):
+            return f"next({name}.parameters()).device"
     return ""
 
 
@@ -260,6 +263,12 @@ def _says_device(value: object, device: str) -> bool:
     if values.is_tensor(value):
         return str(value.device) == device
     return not values.is_module(value) and same_device(values.attributes(value).get("device"), device)
+
+
+def _is_module_on(value: object, device: str) -> bool:
+    """Whether the first parameter of a module, which `next(module.parameters())` gives, is on this device."""
+    first = next(value.parameters(), None) if isinstance(value, torch.nn.Module) else None
+    return first is not None and str(first.device) == device
 
 
 def _own_attribute(file: source.Source, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:

@@ -48,7 +48,6 @@ class KeptErrors(NamedTuple):
     """A container of exceptions, whose tracebacks keep the variables of the functions that they came through."""
 
     name: str
-    errors: int
     made: set[tuple[str, int]]
     """The lines that made the tensors among those variables."""
 
@@ -103,10 +102,10 @@ def find_errors(frames: list[types.FrameType], device: int) -> list[KeptErrors]:
         error, holder = node.value, node.parent
         if not isinstance(error, BaseException) or holder is None or objects.container(holder.value) not in _GROWS:
             continue
-        kept = found.get(id(holder.value), KeptErrors(holder.name, 0, set()))
+        kept = found.get(id(holder.value), KeptErrors(holder.name, set()))
         variables = [value for frame in _frames_of(error, frames) for value in values.at_rest(frame.f_locals).values()]
         made = (_made(value) for value in variables if _is_on(value, device))
-        found[id(holder.value)] = KeptErrors(kept.name, kept.errors + 1, kept.made.union(filter(None, made)))
+        found[id(holder.value)] = KeptErrors(kept.name, kept.made.union(filter(None, made)))
     return [each for each in found.values() if each.made]
 
 

@@ -40,7 +40,7 @@ def look(bridge: Bridge, frames: list[types.FrameType], devices: int) -> list[sh
                 continue  # it grows, but not with every step
             found.append(_warning(holder, lines, users, device))
         for kept in holders.find_errors(users, device) if lines else ():
-            words = f"`{kept.name}`, {kept.errors} exceptions with the variables of the functions they came through"
+            words = f"`{kept.name}`, exceptions with the variables of the functions they came through"
             for file, line in kept.made & places_of_lines:
                 bridge.note_growth(device, file, line, words)
     return found
