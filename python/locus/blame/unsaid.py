@@ -100,6 +100,8 @@ def _bound_to_host(
         if len(hosts) == 1:
             at, node = hosts[0]
             words = device_text.write(at, node, device, users)
+            if words.startswith('"'):
+                words = device_text.from_given_module(at, node, device, users) or words
             if words.startswith('"') or words in _bound_at(at, node):  # a name has no value before it is bound
                 words = '"cuda" if torch.cuda.is_available() else "cpu"'
             return Cause(location_of(at, node), at.edit([source.Change.replace(node, words)]))

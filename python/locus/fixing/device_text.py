@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -240,8 +240,21 @@ def _from_local_module(
 def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[types.FrameType]) -> str:
     """`x.device`, in a function that has ended: of a parameter for which every live caller passes a tensor that is
     there, or an object that says so (`task.device`)."""
+    given = _given(file, scope, frames)
+    return next((f"{name}.device" for name, passed in given if all(_says_device(v, device) for v in passed)), "")
+
+
+def from_given_module(file: source.Source, node: ast.AST, device: str, frames: list[types.FrameType]) -> str:
+    """`next(net.parameters()).device`, in a function that has ended and was given a module that is there."""
+    given = _given(file, function_of(file, node), frames)
+    there = (name for name, passed in given if all(_is_module_on(value, device) for value in passed))
+    return next((f"next({name}.parameters()).device" for name in there), "")
+
+
+def _given(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> Iterator[tuple[str, list[object]]]:
+    """The parameters of a function that it does not bind anew, with what each live caller passes."""
     if not isinstance(scope, ast.FunctionDef):
-        return ""
+        return
     holder = file.parent(scope)
     called = holder.name if scope.name == "__init__" and isinstance(holder, ast.ClassDef) else scope.name
     found = contexts.calls_of(frames, called)
@@ -251,11 +264,7 @@ def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[t
         passed = [values.evaluate(node, frame) for node, frame in given if node is not None]
         if not passed or len(passed) != len(calls) or file.find(scope, ("store", name)):
             continue
-        if all(_says_device(value, device) for value in passed):
-            return f"{name}.device"
-        if all(_is_module_on(value, device) for value in passed):
-            return f"next({name}.parameters()).device"
-    return ""
+        yield name, passed
 
 
 def _says_device(value: object, device: str) -> bool:
