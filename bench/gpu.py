@@ -1,8 +1,8 @@
 """What Locus costs on a real GPU: GPT-2 124M in bfloat16, plain and watched, alternating in one process.
 
-    python bench/gpu.py [--json FILE] [--parts]
+    python bench/gpu.py [--json FILE] [--parts | --streams]
 
-Needs a GPU. Prints ratios; the bars are those of docs/real-gpus.md.
+Needs a GPU. Prints ratios; the bars are those of docs/real-gpus.md. --streams: what it costs to follow streams, alone.
 """
 
 import argparse
@@ -53,13 +53,14 @@ class GPT(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
-def make_step(batch: int, length: int):
+def make_step(batch: int, length: int, fed: bool = False):
+    """A step on one batch, or on the one that it is given."""
     torch.manual_seed(0)
     model = GPT().to("cuda")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    ids = torch.randint(0, 50304, (batch, length), device="cuda")
+    same = None if fed else torch.randint(0, 50304, (batch, length), device="cuda")
 
-    def step():
+    def step(ids=same):
         with torch.autocast("cuda", dtype=torch.bfloat16):
             loss = model(ids, ids)
         loss.backward()
@@ -67,6 +68,28 @@ def make_step(batch: int, length: int):
         optimizer.zero_grad(set_to_none=True)
 
     return step
+
+
+def make_prefetching_step(batch: int, length: int):
+    """The same, and the next batch is copied on a stream of its own meanwhile."""
+    step, side = make_step(batch, length, fed=True), torch.cuda.Stream()
+    host = torch.randint(0, 50304, (batch, length)).pin_memory()
+    following: list[torch.Tensor] = []
+
+    def prefetch():
+        with torch.cuda.stream(side):
+            following.append(host.to("cuda", non_blocking=True))
+
+    def fed_step():
+        if not following:
+            prefetch()
+        torch.cuda.current_stream().wait_stream(side)
+        ids = following.pop()
+        ids.record_stream(torch.cuda.current_stream())
+        prefetch()
+        step(ids)
+
+    return fed_step
 
 
 def time_of(step, steps: int) -> float:
@@ -111,14 +134,14 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--pairs", type=int, default=240, help="pairs of measurements (default: 240)")
     parser.add_argument("--parts", action="store_true", help="also what each part of the check costs")
+    parser.add_argument("--streams", action="store_true", help="a program with two streams: followed, and not followed")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         print("bench/gpu.py needs a GPU; this machine has none", file=sys.stderr)
         return 2
-    from locus.process import session
-    from locus.watch import real
-
-    shapes = {"16x1024": make_step(16, 1024), "2x256": make_step(2, 256)}
+    shapes = {"2x256": make_step(2, 256)}
+    if not arguments.streams:
+        shapes["16x1024"] = make_step(16, 1024)
     results = {}
     gc.collect()
     gc.freeze()  # what the libraries have loaded is not looked through again and again while we measure
@@ -146,12 +169,12 @@ def main() -> int:
             )
 
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: GPT-2 124M, bfloat16, a training step")
+    if arguments.streams:
+        compare_streams(compare, shapes)
+        return finish(arguments, results)
     compare("nothing, twice", lambda on: None, {"2x256": 0})
     compare("guard()", guard_switch(), {"16x1024": 1.01, "2x256": 1.02})
-    bridge = real.start()
-    check = session.Session("bench", [])
-    check.start()
-    check.stop()
+    bridge, check = start_check()
     compare("check --real", bridge.open_door, {"16x1024": 1.01, "2x256": 1.10})
     if arguments.parts:
         compare("  its memory by line alone", bridge.follow_memory, {"2x256": 0})
@@ -160,6 +183,38 @@ def main() -> int:
     shapes["2x256"]()
     bridge.open_door(False)
     print(f"  operator calls seen in a step: {bridge.calls_seen() - before}; findings: {check.finding_count()}")
+    return finish(arguments, results)
+
+
+def start_check():
+    """The bridge, and a check whose door is shut."""
+    from locus.process import session
+    from locus.watch import real
+
+    bridge = real.start()
+    check = session.Session("bench", [])
+    check.start()
+    check.stop()
+    return bridge, check
+
+
+def compare_streams(compare, shapes: dict) -> None:
+    """A program with two streams: while they are followed, and after nobody follows them any more."""
+    bridge, check = start_check()
+    compare("one stream", bridge.open_door, {"2x256": 1.10})
+    bridge.open_door(True)
+    shapes["2x256"] = make_prefetching_step(2, 256)
+    bridge.open_door(False)
+    compare("nothing, twice", lambda on: None, {"2x256": 0})
+    compare("two streams, followed", bridge.open_door, {"2x256": 1.10})
+    if not bridge.CardOrder.is_followed():
+        print("  streams were not followed to the end", flush=True)
+    bridge.CardOrder.stop()
+    compare("two streams, not followed", bridge.open_door, {"2x256": 0})
+    print(f"  findings: {check.finding_count()}")
+
+
+def finish(arguments: argparse.Namespace, results: dict) -> int:
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump(results, file, indent=1)

@@ -1,53 +1,11 @@
 #!/usr/bin/env bash
-# On a machine with a GPU and a CUDA build of PyTorch: builds Locus for the PyTorch that PYTHON has, hides the card, and
-# runs tools/build_suites.sh. Fetches nothing. Where CMake does not find nlohmann_json or fmt, say where they are by
-# CMAKE_PREFIX_PATH, or their headers by CPATH. Where PYTHON lacks scikit-build-core, CMake is called directly.
-# Variables: PYTHON (python3), JOBS (the number of cores), PYTEST_ARGS.
+# On a machine with a GPU and a CUDA build of PyTorch: builds Locus for the PyTorch that PYTHON has (build_beside.sh), hides
+# the card, and runs tools/build_suites.sh. Variables: PYTHON (python3), JOBS (the number of cores), PYTEST_ARGS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python=$(command -v "${PYTHON:-python3}")
-jobs=${JOBS:-$(nproc)}
-package=$PWD/build/hidden-card/package
-build=$PWD/build/hidden-card/cmake
-mkdir -p "$package" "$build"
 export CUDA_VISIBLE_DEVICES=''
-
-echo "Locus for $("$python" -c 'import torch; print("PyTorch", torch.__version__, "CUDA", torch.version.cuda)') …"
-# Packages that are headers only need no more than to be found.
-headers=()
-for name in nlohmann_json fmt; do
-  case $name in
-    nlohmann_json) file=nlohmann/json.hpp target=nlohmann_json::nlohmann_json version=3.11.0 ;;
-    fmt) file=fmt/core.h target=fmt::fmt-header-only version=10.0.0 ;;
-  esac
-  for folder in ${CPATH:+${CPATH//:/ }}; do
-    [ -f "$folder/$file" ] || continue
-    mkdir -p "$build/found/$name"
-    printf 'add_library(%s INTERFACE IMPORTED)\ntarget_include_directories(%s INTERFACE "%s")\n' \
-      "$target" "$target" "$folder" >"$build/found/$name/${name}Config.cmake"
-    [ $name = nlohmann_json ] ||
-      printf 'target_compile_definitions(%s INTERFACE FMT_HEADER_ONLY=1)\n' "$target" >>"$build/found/$name/${name}Config.cmake"
-    printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' "$version" \
-      >"$build/found/$name/${name}ConfigVersion.cmake"
-    headers+=("-D${name}_DIR=$build/found/$name")
-    break
-  done
-done
-generator=()
-if command -v ninja >/dev/null; then generator=(-G Ninja); fi
-cmake -S . -B "$build" "${generator[@]}" -DLOCUS_BUILD_BRIDGE=ON -DPython_EXECUTABLE="$python" \
-  -DCMAKE_INSTALL_PREFIX="$package" ${headers[@]+"${headers[@]}"} >"$build/log" 2>&1 || { tail -n 30 "$build/log" >&2; exit 1; }
-cmake --build "$build" -j "$jobs" >>"$build/log" 2>&1 || { grep -E 'error|Error' "$build/log" | head -n 20 >&2; exit 1; }
-cp -r python/locus python/locus-startup.pth "$package"
-cmake --install "$build" >>"$build/log" 2>&1
-# The .pth file is read from a site folder only; programs that start further processes need it.
-export PYTHONPATH="$package${PYTHONPATH:+:$PYTHONPATH}"
-cat >"$package/sitecustomize.py" <<'PYTHON'
-import site
-
-site.addsitedir(__file__.rpartition("/")[0])
-PYTHON
-"$python" -m locus doctor | head -n 6
+# shellcheck source=tools/build_beside.sh
+source tools/build_beside.sh hidden-card
 # shellcheck disable=SC2086  # PYTEST_ARGS is a list of words
 PYTEST_WORKERS=$jobs exec tools/build_suites.sh "$python" ${PYTEST_ARGS:-}

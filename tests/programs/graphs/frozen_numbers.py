@@ -50,7 +50,7 @@ def dropout():
     # ADD 3: graph = torch.cuda.CUDAGraph()
     # ADD 3: with torch.cuda.graph(graph): dropped = layer(ones)
     graph.replay()  # BUG 3: frozen-in-graph
-    return dropped.shape[0]
+    return (dropped == 1).all().item()
 
 
 def weight_of_a_loss():

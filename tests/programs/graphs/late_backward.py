@@ -21,7 +21,7 @@ def two_calls_before_backward():
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    return round(loss.item(), 3) != 0
+    return round(sum(p.sum().item() for p in critic.parameters()), 3)
 
 
 print("two calls before backward", two_calls_before_backward())

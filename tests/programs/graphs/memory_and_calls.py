@@ -14,7 +14,7 @@ def input_bound_anew():
     static = torch.full((8,), 3.0, device=device)  # BUG 1: graph-input-gone
     # FIX: static.copy_(torch.full((8,), 3.0, device=device))
     graph.replay()
-    return result.shape[0]
+    return result.sum().item()
 
 
 def resized():
@@ -24,7 +24,7 @@ def resized():
     static.resize_(4096)
     # FIX 2:
     graph.replay()  # BUG 2: graph-input-gone
-    return result.shape[0]
+    return result.sum().item()
 
 
 def given_other_memory():
@@ -34,10 +34,11 @@ def given_other_memory():
     static.data = torch.full((8,), 3.0, device=device)
     # FIX 3: static.data.copy_(torch.full((8,), 3.0, device=device))
     graph.replay()  # BUG 3: graph-input-gone
-    return result.shape[0]
+    return result.sum().item()
 
 
 def model_moved():
+    torch.manual_seed(0)
     model, inputs = nn.Linear(8, 1).to(device).requires_grad_(False), torch.ones(2, 8, device=device)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -47,7 +48,7 @@ def model_moved():
     model.to(device)
     # FIX 4:
     graph.replay()  # BUG 4: graph-input-gone
-    return result.shape[0]
+    return round(result.sum().item(), 3)
 
 
 def gradients_cleared():
@@ -58,7 +59,7 @@ def gradients_cleared():
     weight.grad = None
     # FIX 5: weight.grad.zero_()
     graph.replay()  # BUG 5: graph-input-gone
-    return weight.shape[0]
+    return weight.grad is not None and weight.grad.sum().item()
 
 
 def generator_not_registered():
@@ -87,7 +88,7 @@ def copies_from_pageable_memory():
         # FIX: static.copy_(pinned, non_blocking=True)
         result = static * 2
     graph.replay()
-    return result.shape[0]
+    return result.sum().item()
 
 
 def side_stream_not_joined():
@@ -97,7 +98,8 @@ def side_stream_not_joined():
         with torch.cuda.stream(side):
             doubled = x * 2
         # ADD 9: torch.cuda.current_stream().wait_stream(side)
-    return doubled.shape[0]
+    graph.replay()
+    return doubled.sum().item()
 
 
 def input_overwritten_during_a_replay():
@@ -110,7 +112,7 @@ def input_overwritten_during_a_replay():
     with torch.cuda.stream(side):  # BUG 10: overwritten-too-early
         static.fill_(9.0)  # ALSO: 10
     torch.cuda.synchronize()
-    return result.shape[0]
+    return result.sum().item()
 
 
 def result_read_on_another_stream():
@@ -139,7 +141,7 @@ def input_gone_with_its_function():
     # FIX 12: graph, result, _static = captured_with_an_input_of_its_own()
     other = torch.full((8,), 7.0, device=device)
     graph.replay()  # BUG 12: graph-input-gone
-    return result.shape[0], other.shape[0]
+    return result.sum().item(), other.sum().item()
 
 
 pinned = torch.ones(8, pin_memory=True)
