@@ -262,3 +262,40 @@ def test_a_person_at_a_terminal(tmp_path):
     assert numbers == list(range(len(numbers))), shown
     assert "KeyboardInterrupt" in terminal.text and "\x1b[r" in terminal.text
     assert "error[LOC004]" in re.sub(r"\x1b\[[0-9;]*m", "", terminal.text)
+
+
+def test_what_the_program_itself_catches_is_told(program, tmp_path):
+    """No finding, but nobody should be green without knowing it. An error that is given on is found, and told once."""
+    code = """
+import contextlib, unittest, torch
+x = torch.ones(4, device="cuda")
+def step(w):
+    try:
+        return (x * w).sum()
+    except Exception:
+        return None
+for w in (torch.ones(4), torch.ones(4, device="cuda"), torch.ones(4)):
+    step(w)
+with contextlib.suppress(RuntimeError):
+    x + torch.ones(4)
+with unittest.TestCase().assertRaises(RuntimeError):
+    x - torch.ones(4)
+print("done")
+"""
+    (tmp_path / "prog.py").write_text(code)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    assert (result.code, result.stdout) == (0, "done\n"), result.describe()
+    notes = json.loads((tmp_path / "report.json").read_text())["notes"]
+    assert [note for note in notes if "itself catches" in note] == [
+        "a call with operands on several devices is refused at prog.py:6, and the program itself catches the error at "
+        "prog.py:7: that is no finding",
+        "a call with operands on several devices is refused at prog.py:12, and the program itself catches the error at "
+        "prog.py:11: that is no finding",
+    ]
+
+    given_on = code.replace("return None", "raise ValueError('bad batch')")
+    (tmp_path / "prog.py").write_text(given_on)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert result.code == 1 and [one["uses"][0]["line"] for one in report["findings"]] == [6], result.describe()
+    assert not any("itself catches" in note for note in report["notes"])

@@ -52,6 +52,13 @@ WAYS = {
         "import os, threading, time\nthreading.Thread(target=os._exit, args=(5,)).start(); time.sleep(60)",
         5, "ended with exit status 5",
     ),
+    "another program": Way("import os, sys; os.execv(sys.executable, [sys.executable, '-c', 'pass'])"),
+    "another program fails": Way(
+        "import os; os.execlp('sh', 'sh', '-c', 'exit 7')", 7, "ended with exit status 7"
+    ),
+    "no other program": Way(
+        "import os; os.execvp('/no/such/program', ['x'])", 1, "ended with FileNotFoundError (exit status 1)"
+    ),
     "an exit handler": Way("import atexit, os; atexit.register(os._exit, 6)", 6, "ended with exit status 6"),
     "SIGTERM": Way("import os; os.kill(os.getpid(), 15)", 143, "was ended by SIGTERM", -15),
     "Ctrl-C": Way("import os; os.kill(os.getpid(), 2)", 130, "was ended by SIGINT", 130),

@@ -15,17 +15,18 @@ import json
 import os
 import signal
 import sys
+import time
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from locus import faults, scratch
-from locus.process import held, progress, tracing
+from locus.process import held, progress, replacing, tracing
 from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.program import alone
 from locus.ranks import checking, ended_by, hosts, membership
-from locus.watch import reporter, uncaught
+from locus.watch import caught, reporter, uncaught
 
 if TYPE_CHECKING:
     from locus import _bridge as bridge
@@ -82,6 +83,7 @@ def start_in_child() -> None:
     session.coverage.begin_in_child(scratch.of_check(), forked=False)
     follow(session)
     hosts.expect()
+    replacing.catch_exec(None, setting_aside)
     atexit.register(write_own)
     with contextlib.suppress(Exception):
         _multiprocessing().Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
@@ -148,6 +150,7 @@ def _forked() -> None:
     _session.is_child = True
     _session.bridge.clear_findings()
     uncaught.forget()
+    caught.forget()
     _session.begin_counting()
     _used_before_fork = _session.uses_device()
     _session.coverage.begin_in_child(scratch.of_check(), forked=True)
@@ -173,6 +176,21 @@ def write_own() -> None:
             hosts.leave()
         uncaught.keep_unasked()
         _write_own(final=True)
+
+
+@contextlib.contextmanager
+def setting_aside() -> Iterator[None]:
+    """A child puts another program in its place, with its number: what it has found gets a name of its own."""
+    own = os.path.join(scratch.of_check(), f"{os.getpid()}.json")
+    kept = own.removesuffix(".json") + f".{time.monotonic_ns()}.json"
+    with contextlib.suppress(OSError):
+        _write_own(final=False)
+        os.rename(own, kept)
+    try:
+        yield
+    finally:  # nothing came of it
+        with contextlib.suppress(OSError):
+            os.unlink(kept)
 
 
 def _write_own(final: bool) -> None:

@@ -13,10 +13,10 @@ import threading
 import time
 import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from locus import scratch
-from locus.process import children, reports
+from locus.process import children, replacing, reports
 from locus.process.companion import Companion, wants_line
 from locus.program.end import End
 
@@ -91,19 +91,24 @@ def _keep_out_of_children(handler: Callable[[int, types.FrameType | None], None]
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_in_child)
 
 
-def catch_exit(finish: Callable[[int], int]) -> None:
-    """os._exit() in this process calls `finish`, which gives the exit status; in a forked child, it reports first."""
+def catch_exit(finish: Callable[[End], int]) -> None:
+    """os._exit() in this process, and the end of a program that it has put in its place, call `finish`, which gives the
+    exit status; a forked child reports first."""
     original, process = os._exit, os.getpid()
 
     @functools.wraps(original)
     def leave(status: int) -> None:
         if os.getpid() == process:
-            status = finish(status & 0xFF)
+            status = finish(End(status & 0xFF))
         else:
             children.write_own()  # it has no other end
         original(status)
 
+    def leave_after(end: End) -> NoReturn:
+        original(finish(end))
+
     os._exit = leave  # type: ignore[assignment]
+    replacing.catch_exec(leave_after, children.setting_aside)
 
 
 def end_within(seconds: float, exit_code: int) -> None:
@@ -158,7 +163,7 @@ class Ending:
                 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                     signal.signal(signal.SIGTERM, self._terminated)
                     _keep_out_of_children(self._terminated)
-        catch_exit(lambda status: self.finish(End(status)))
+        catch_exit(self.finish)
 
     def note(self, findings: int) -> None:
         """Something was found: writes down what is known so far."""

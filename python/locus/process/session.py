@@ -17,7 +17,7 @@ from locus.process.settings import Settings
 from locus.program import shapes, source
 from locus.program.end import End
 from locus.ranks import checking
-from locus.watch import interruptions, made_up, reporter, uncaught
+from locus.watch import caught, interruptions, made_up, reporter, uncaught
 from locus.watch.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ class Session:
         self.ignored_codes = ()
         reporter.forget_warnings()
         uncaught.forget()
+        caught.forget()
         self.begin_counting()
 
     def begin_counting(self) -> None:
@@ -212,6 +213,7 @@ class Session:
                     *self._late_threads(),
                     *([_ORDER_LOST] if bridge.CardOrder.is_stopped() else []),
                     *made_up.before_error(bridge.dry_rows(), end),
+                    *caught.told(bridge.is_met_at),
                     *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],

@@ -51,7 +51,7 @@ def run_watched(
         finish(end)
 
     session.start()
-    endings.catch_exit(lambda status: report(End(status)))
+    endings.catch_exit(report)
     with children.gathering(folder):
         children.follow(session)
         report(run_whole(target, session, patience))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from locus.program import places, source, values
+from locus.watch import caught
 
 if TYPE_CHECKING:
     from locus.program.shapes import Location
@@ -60,7 +61,11 @@ def find_handler(
     try:
         frames = list(_inside(places.walk(frame))) if frame is not None else places.frames_here()
         users = [one for one in frames if places.is_user_file(one.f_code.co_filename)]
-        return _decide(users or places.user_frames(places.frames_here()))
+        users = users or places.user_frames(places.frames_here())
+        wanted, catcher = _decide(users)
+        if wanted == RAISE and catcher is not None and not catcher.expects and error.__name__ != "OutOfMemoryError":
+            caught.note(users[0], catcher.place)
+        return wanted, catcher.place if catcher is not None else None
     except Exception:
         return GO_ON, None
 
@@ -83,13 +88,13 @@ def _inside(frames: Iterator[types.FrameType]) -> Iterator[types.FrameType]:
         yield frame
 
 
-def _decide(frames: list[types.FrameType]) -> tuple[str, Location | None]:
+def _decide(frames: list[types.FrameType]) -> tuple[str, _Catcher | None]:
     in_loop = False
     for frame in frames:
         found = _look(frame)
         for catcher in found.catchers:
             goes_on = (in_loop or catcher.around_loop) and not catcher.expects
-            return (GO_ON if goes_on else RAISE), catcher.place
+            return (GO_ON if goes_on else RAISE), catcher
         in_loop = in_loop or found.in_loop
     return GO_ON, None
 
