@@ -94,3 +94,33 @@ def test_a_report_that_cannot_be_read_never_looks_like_success(program, tmp_path
     report = json.loads((tmp_path / "report.json").read_text())
     assert result.code == 2 and report["program"]["incomplete"], result.describe()
     assert any("the report of a process" in note and "process 1" in note for note in report["notes"]), report["notes"]
+
+
+def test_a_process_that_cannot_be_followed_is_told(program, tmp_path):
+    text = """
+import os, subprocess, sys
+import torch
+
+torch.ones(2, device="cuda").sum()
+python = os.path.basename(sys.executable)
+few = {"PATH": os.environ["PATH"]}
+subprocess.run([sys.executable, "-c", "pass"], env=few)
+subprocess.run(f"exec {python} -c pass", shell=True, env=few)
+subprocess.run([sys.executable, "-BS", "-c", "pass"])
+subprocess.run([sys.executable, "-c", "pass"], env={**os.environ, "A": "b"})
+subprocess.run([sys.executable, "-c", "pass", "-S"])
+subprocess.run(["sh", "-c", "true # cpython"], env=few)
+print("done")
+"""
+    (tmp_path / "prog.py").write_text(text)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    assert (result.code, result.stdout) == (0, "done\n"), result.describe()
+    notes = json.loads((tmp_path / "report.json").read_text())["notes"]
+    told = "{} starts a Python process that this check does not see: {}"
+    variables = (
+        "the environment that it is given leaves out the variables of Locus; with env={**os.environ, …} it is checked"
+    )
+    assert notes == [
+        told.format("prog.py:8, prog.py:9", variables),
+        told.format("prog.py:10", "python -S does not load what begins a check"),
+    ]

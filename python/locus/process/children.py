@@ -26,7 +26,7 @@ from locus.process.companion import Companion
 from locus.process.session import Session
 from locus.program import alone
 from locus.ranks import checking, ended_by, hosts, membership
-from locus.watch import caught, reporter, uncaught
+from locus.watch import caught, reporter, uncaught, unwatched
 
 if TYPE_CHECKING:
     from locus import _bridge as bridge
@@ -151,6 +151,7 @@ def _forked() -> None:
     _session.bridge.clear_findings()
     uncaught.forget()
     caught.forget()
+    unwatched.forget()
     _session.begin_counting()
     _used_before_fork = _session.uses_device()
     _session.coverage.begin_in_child(scratch.of_check(), forked=True)

@@ -17,7 +17,7 @@ from locus.process.settings import Settings
 from locus.program import shapes, source
 from locus.program.end import End
 from locus.ranks import checking
-from locus.watch import caught, interruptions, made_up, reporter, uncaught
+from locus.watch import caught, interruptions, made_up, reporter, uncaught, unwatched
 from locus.watch.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Session:
 
         self.bridge = reporter.install()
         uncaught.install(self)
+        unwatched.listen()
         self.models = models.Models()
         hooks.on_move(self.models.at_move)
         register_optimizer_step_post_hook(self.models.at_step)
@@ -155,6 +156,7 @@ class Session:
         reporter.forget_warnings()
         uncaught.forget()
         caught.forget()
+        unwatched.forget()
         self.begin_counting()
 
     def begin_counting(self) -> None:
@@ -214,6 +216,7 @@ class Session:
                     *([_ORDER_LOST] if bridge.CardOrder.is_stopped() else []),
                     *made_up.before_error(bridge.dry_rows(), end),
                     *caught.told(bridge.is_met_at),
+                    *unwatched.told(),
                     *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
