@@ -35,6 +35,7 @@ def command(name: str) -> str:
     commands = next(a for a in _build_parser()._actions if isinstance(a, argparse._SubParsersAction)).choices
     parser = commands[name]
     usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ")).strip()
+    usage = usage.replace(f" {parser.prog} ", f"\n    {parser.prog} ")  # a second way to call it
     rows = ["| option | meaning |", "| --- | --- |"]
     for action in parser._actions:
         if action.help is argparse.SUPPRESS or action.dest == "help":

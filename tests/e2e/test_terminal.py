@@ -29,6 +29,7 @@ def locus(program, folder):
     def call(*words, env=None):
         return program.call("locus.commands.cli:main", list(words), env=env or {}, cwd=folder, deadline=DEADLINE)
 
+    call.folder = folder
     return call
 
 
@@ -240,8 +241,18 @@ def test_a_diff_in_color(locus):
     assert locus("fix", "-o", "-", "wrong.py").stdout.count("+mask = ") == 1
 
 
+def test_an_option_behind_a_program_that_reads_none(locus):
+    said = locus("check", "wrong.py", "--html", "page.html").stderr
+    assert said.endswith("locus: --html went to the program; options of Locus stand before it\n"), said
+    assert "went to" not in locus("check", "--format", "concise", "wrong.py", "--html", "page.html").stderr
+    (locus.folder / "reads.py").write_text(f"import sys\nprint(sys.argv)\n{WRONG}")
+    assert "went to" not in locus("check", "reads.py", "--html", "page.html").stderr
+    said = locus("fix", "wrong.py", "--apply").stderr
+    assert said.endswith("locus: --apply went to the program; options of Locus stand before it\n"), said
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell, tmp_path):
+def test_completion(shell, locus):
     if subprocess.run([sys.executable, "-c", "import shtab"], capture_output=True).returncode:
         pytest.skip("needs shtab")
     done = subprocess.run([sys.executable, "-m", "locus", "completion", shell], capture_output=True, text=True)
@@ -253,7 +264,21 @@ def test_completion(shell, tmp_path):
     if shell == "bash" and shutil.which("bash"):
         script = (
             f"{done.stdout}\nCOMP_WORDS=(locus ch); COMP_CWORD=1; _shtab_locus locus ch locus; echo ${{COMPREPLY[@]}}\n"
-            "COMP_WORDS=(locus check --rng ''); COMP_CWORD=3; _shtab_locus locus '' --rng; echo ${COMPREPLY[@]}"
+            "COMP_WORDS=(locus check --rng ''); COMP_CWORD=3; _shtab_locus locus '' --rng; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(locus check wro); COMP_CWORD=2; _shtab_locus locus wro check; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(locus check --html wro); COMP_CWORD=3; _shtab_locus locus wro --html; echo ${COMPREPLY[@]}\n"
+            "COMP_WORDS=(locus codes LOC04); COMP_CWORD=2; _shtab_locus locus LOC04 codes; echo ${COMPREPLY[@]}"
         )
-        completed = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-        assert completed.stdout.split("\n") == ["check", "device cpu", ""], completed
+        completed = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=locus.folder)
+        codes = " ".join(f"LOC04{digit}" for digit in range(5))
+        assert completed.stdout.split("\n") == ["check", "device cpu", "wrong.py", "wrong.py", codes, ""], completed
+    if shell == "fish" and shutil.which("fish"):
+        lines = ("locus check wro", "locus check --html wro", "locus report rig", "locus check --format sa")
+        script = "\n".join([done.stdout, *(f'complete -C "{line}"' for line in lines)])
+        completed = subprocess.run(["fish", "-c", script], capture_output=True, text=True, cwd=locus.folder)
+        words = [line.partition("\t")[0] for line in completed.stdout.splitlines()]
+        assert words == ["wrong.py", "wrong.py", "right.py", "sarif"], completed
+
+
+def test_completion_of_no_shell(locus):
+    assert "a shell is missing. Use bash, zsh or fish." in locus("completion").stderr

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,19 +106,26 @@ def _report(observed: Observed, arguments: argparse.Namespace) -> int:
             endings.say(f"{observed.delivered.who}: {judgment.words}; {observed.delivered.where}")
         return judgment.exit
     write(observed, arguments)
-    if observed.report.exit == _USAGE_ERROR:
-        _tell_of_misplaced(arguments)
+    tell_of_misplaced(observed.report, arguments, configure)
     return reports.judge(observed.report).exit
 
 
-def _tell_of_misplaced(arguments: argparse.Namespace) -> None:
-    """`locus check train.py --html page.html`: the program was given an option that was meant for Locus."""
+def tell_of_misplaced(
+    report: Report, arguments: argparse.Namespace, configure: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """`locus check train.py --html page.html`: the program was given an option that was meant for Locus, and refused
+    it, or reads no arguments."""
+    target = run.target(arguments)
+    refused = report.exit == _USAGE_ERROR
+    ignored = target.kind in ("script", "notebook") and not several.reads_arguments(target.name)
+    if not refused and (not ignored or run.is_quiet(arguments)):
+        return
     parser = argparse.ArgumentParser(add_help=False)
     configure(parser)
-    given = [word.partition("=")[0] for word in run.target(arguments).arguments]
+    given = [word.partition("=")[0] for word in target.arguments]
     mine = [word for word in given if word.startswith("--") and word in parser._option_string_actions]
     if mine:
-        print(f"locus: {mine[0]} went to the program; options of Locus stand before it", file=sys.stderr)
+        endings.say(f"{mine[0]} went to the program; options of Locus stand before it")
 
 
 def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) -> int:

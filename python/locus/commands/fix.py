@@ -65,6 +65,7 @@ def _finish(observed: check.Observed, arguments: argparse.Namespace) -> int:
         _show(outcome, arguments, written, book)
     else:
         check.write(observed, arguments)
+    check.tell_of_misplaced(observed.report, arguments, configure)
     return reports.judge(observed.report, all_fixed=bool(arguments.apply and outcome.fixed)).exit
 
 

@@ -46,10 +46,15 @@ def is_folder_of_programs(words: list[str]) -> bool:
 def are_programs(words: list[str]) -> bool:
     """`a.py b.py examples/`: whether what stands behind a program are further ones, and not its arguments. They are
     where each of them imports torch, which a configuration does not, and the first does not look at its arguments."""
-    if len(words) < 2 or not _is_program(words[0]) or _READS_ARGUMENTS.search(_text(words[0])):
+    if len(words) < 2 or not _is_program(words[0]) or reads_arguments(words[0]):
         return False
     return all(is_folder_of_programs([word]) and _in_folder(word) if os.path.isdir(word) else _is_program(word)
                for word in words[1:])  # fmt: skip
+
+
+def reads_arguments(program: str) -> bool:
+    """Whether words behind its name may be meant for it."""
+    return _READS_ARGUMENTS.search(_text(program)) is not None
 
 
 def _is_program(path: str) -> bool:
