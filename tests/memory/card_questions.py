@@ -1,5 +1,8 @@
-"""Questions about memory that a card answers: single operators of libraries call by call, pinned memory's statistics,
-pools, the stacks of a memory history, each in a process of its own. Usage: card_questions.py --out FILE [--jobs N]"""
+"""Questions about memory that no card has answered yet: single operators of libraries, call by call, pinned memory's
+statistics, pools, the stacks of a memory history. Each in a process of its own.
+
+Usage: card_questions.py --out FILE [--jobs N]
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A second set of trainings whose memory was measured on an H200 (tests/data/memory/more_trainings.jsonl), three steps
-from a fresh process: no rule of the model was made from them. They need PyTorch alone.
+"""Trainings that no card has measured yet, three steps from a fresh process: no rule of the model was made from them,
+and what a simulated card says of them is no card's word. They need PyTorch alone.
 
 Usage: more_trainings.py [--out FILE] [--traces FOLDER] [--jobs N] [CASE...] On a card, or dry on a machine without one:
 `locus run --dry --card h200 more_trainings.py`. `--traces` also writes what the allocator did, call by call.

@@ -13,8 +13,22 @@ import pytest
 
 HERE = pathlib.Path(__file__).parent
 CARD = HERE.parent / "data" / "memory" / "trainings.jsonl"
+SECOND = CARD.with_name("trainings_second.jsonl")
 PLAIN = ("unet_256", "lstm_lm", "naive_attention")
 """Those that need PyTorch alone; the others, transformers and torchvision."""
+
+
+UNLIKE_THE_CARD = {"regnet": "3.2 % too little, at the start of the backward pass; where that comes from is not known"}
+"""Trainings of the second set whose peak is not within 3 %."""
+
+NEEDED = ("transformers", "torchvision")
+
+
+def needs_libraries() -> None:
+    """Skips where what has the models is not installed."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"needs {' and '.join(missing)}")
 
 
 def run(*words: str) -> list[dict[str, int | str]]:
@@ -63,9 +77,31 @@ def test_trainings_of_real_size_dry() -> None:
 
 @pytest.mark.slow
 def test_all_trainings_of_real_size_dry() -> None:
-    missing = [name for name in ("transformers", "torchvision") if importlib.util.find_spec(name) is None]
-    if missing:
-        pytest.skip(f"needs {' and '.join(missing)}")
+    needs_libraries()
     names = [json.loads(line)["case"] for line in CARD.read_text().splitlines()]
     off = errors(names)
     assert len(off) == len(names) == 14 and statistics.median(off.values()) <= 0.01
+
+
+@pytest.mark.slow
+def test_the_second_set_of_trainings_dry() -> None:
+    needs_libraries()
+    card = {row["case"]: row for row in map(json.loads, SECOND.read_text().splitlines())}
+    off = {}
+    for row in run("--dry", "second_trainings.py"):
+        truth = card[row["case"]]
+        assert row["model"] == pytest.approx(truth["model"], abs=512)  # that of the right model
+        off[row["case"]] = abs(row["peak"] / truth["peak"] - 1)
+        assert row["reserved"] == pytest.approx(truth["reserved"], rel=0.1), row
+    assert len(off) == 14 and statistics.median(off.values()) <= 0.01
+    assert {case for case, error in off.items() if error > 0.03} <= UNLIKE_THE_CARD.keys(), off
+
+
+@pytest.mark.slow
+def test_trainings_that_no_card_has_seen_end_and_repeat_themselves() -> None:
+    rows = run("--dry", "more_trainings.py")
+    assert len(rows) == 26
+    for row in rows:
+        second, third = (step["peak"] for step in row["steps"][1:])
+        assert row["model"] < row["peak"] <= row["reserved"]
+        assert third == pytest.approx(second, rel=0.01), row
