@@ -61,6 +61,38 @@ def test_other_errors_are_left_alone(program):
     assert lines[-1] == "0"
 
 
+def test_what_can_not_be_read_is_not_guessed(program):
+    text = """
+        locus.guard()
+        scale, w = torch.ones(1), torch.ones(8, 1, device="cuda")
+        fc, x = torch.nn.Linear(4, 1).cuda(), torch.ones(8, 4, device="cuda")
+
+        def same(value):
+            return value
+
+        def pair():
+            return [w, scale.expand(8, 1)]
+
+        for call in (
+            lambda: fc(x) * (scale if len(x) else 1),
+            lambda: fc(x) * same(scale),
+            lambda: torch.cat(pair()),
+            lambda: torch.cat([fc(x), *[part for part in pair()]]),
+            lambda: w * same(scale),
+            lambda: fc(x) * scale,
+            lambda: fc(x) * -scale,
+        ):
+            try:
+                call()
+            except RuntimeError as error:
+                found = getattr(error, "finding", None)
+                print([(o["expression"], o["device"]) for o in found.data["operands"]] if found else None)
+        """
+    none, read = "None", "[('fc(x)', 'cuda:0'), ('{}', 'cpu')]"
+    expected = [none] * 4 + ["[('w', 'cuda:0'), ('same(scale)', 'cpu')]", read.format("scale"), read.format("-scale")]
+    assert run(program, text).ok().stdout.splitlines() == expected
+
+
 def test_an_uncaught_error_ends_with_the_finding(program):
     text = """
         import sys

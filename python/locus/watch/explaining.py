@@ -220,7 +220,8 @@ def _operands(kind: str, frames: list[types.FrameType]) -> list[RawOperand]:
     listed: dict[int, RawOperand] = {}
     is_user = places.kind_of_file(frame.f_code.co_filename) != "torch"
     for part in expressions.parts(node) if node is not None else []:
-        read = _tensors(values.evaluate(part, frame)) or _tensors(_stem(part, frame))
+        value = values.evaluate(part, frame)
+        read = _tensors(value) or _tensors(_stem(part, frame))
         for tensor in read:
             argument = "out" if part in out else f"argument {len(listed)}"
             listed.setdefault(id(tensor), raw(argument, len(listed), tensor))
@@ -228,6 +229,8 @@ def _operands(kind: str, frames: list[types.FrameType]) -> list[RawOperand]:
             new = raw("argument", -1, None)
             new["device"], new["node"] = _device_in_text(part, frame), part if is_user else None
             listed[id(part)] = new
+        elif not read and value is values.MISSING:  # tensors, maybe: nothing follows from the others
+            listed[id(part)] = raw("opaque", -1, None)
     if not listed and not is_user:
         # A function in C++ was called with what a library function has in its local variables.
         for value in values.at_rest(frame.f_locals).values():
@@ -249,8 +252,10 @@ _MOVING = {"to", "cuda", "cpu", "type", "type_as", "numpy", "item", "tolist"}
 
 def _stem(node: ast.AST, frame: types.FrameType) -> object:
     """The tensor whose method gave an operand that is gone: `buf` of buf.mul_(2). It is on the same device."""
-    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
-        if isinstance(node, ast.Call):
+    while isinstance(node, (ast.Call, ast.Attribute, ast.Subscript, ast.UnaryOp)):
+        if isinstance(node, ast.UnaryOp):
+            node = node.operand
+        elif isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Attribute) or node.func.attr in _MOVING:
                 return values.MISSING
             node = node.func.value
@@ -265,9 +270,11 @@ def _stem(node: ast.AST, frame: types.FrameType) -> object:
 
 
 def _device_in_text(node: ast.AST, frame: types.FrameType) -> str:
-    """Where a factory call in an expression puts its result: "" where the text does not say."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _FACTORIES:
+    """Where a factory call, or `.cpu()`, in an expression puts its result: "" where the text does not say."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return ""
+    if node.func.attr not in _FACTORIES:
+        return "cpu" if node.func.attr == "cpu" and values.is_tensor(values.evaluate(node.func.value, frame)) else ""
     if not histories.is_namespace(node.func.value):
         return ""
     given = next((k.value for k in node.keywords if k.arg == "device"), None)
@@ -288,10 +295,11 @@ def _indexed(device: object) -> str:
 
 
 def _judge_unread(operands: list[RawOperand], kind: str, home: str, other: str) -> None:
-    """An operand that was made in the expression itself and is gone: on the side where one is missing."""
+    """An operand that was made in the expression: on the side where one is missing, if all others are known."""
     unknown = [operand for operand in operands if operand["tensor"] is None and not operand["device"]]
     found = any(operand["odd"] for operand in operands)
-    if len(unknown) == 1 and kind in ("operator", "host-access") and not (found and kind == "host-access"):
+    follows = len(unknown) == 1 and unknown[0]["argument"] != "opaque" and (kind != "operator" or len(operands) > 1)
+    if follows and kind in ("operator", "host-access") and not (found and kind == "host-access"):
         stays = found or kind == "host-access" or not home.startswith("cuda")
         unknown[0]["device"], unknown[0]["odd"] = home if stays else other, not found
         unknown = []
@@ -348,8 +356,7 @@ def _roots(frames: list[types.FrameType]) -> list[tuple[torch.Tensor, torch.Tens
             outputs, given = frame.f_locals.get("t_outputs"), frame.f_locals.get("args")
             gradients = given[0] if isinstance(given, tuple) and given else ()
             if isinstance(outputs, (list, tuple)) and isinstance(gradients, (list, tuple)):
-                both = zip(outputs, gradients)
-                return [(o, g) for o, g in both if values.is_tensor(o) and values.is_tensor(g)]
+                return [(o, g) for o, g in zip(outputs, gradients) if values.is_tensor(o) and values.is_tensor(g)]
     return []
 
 
