@@ -1,6 +1,5 @@
 """Types of the C++ side: all that locus/bridge/*.cc defines for Python. Loaded by locus._load, built for the installed
-PyTorch. tests/python/test_bridge_types.py compares the names with those of the built module.
-"""
+PyTorch. tests/python/test_bridge_types.py compares the names with those of the built module."""
 
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, ModuleType
@@ -36,6 +35,7 @@ from locus._bridge_ranks import note_other_ranks as note_other_ranks
 from locus._bridge_ranks import rank_waits_for as rank_waits_for
 from locus._bridge_ranks import sample as sample
 from locus._bridge_ranks import say_rank_ended as say_rank_ended
+from locus._bridge_ranks import say_rank_stands_for as say_rank_stands_for
 from locus._bridge_ranks import take_in_processes as take_in_processes
 from locus._bridge_ranks import taken_as_same as taken_as_same
 from locus._bridge_ranks import tell_seen as tell_seen
@@ -366,6 +366,7 @@ class Bridge(ModuleType):
     resize_storage = staticmethod(resize_storage)
     sample = staticmethod(sample)
     say_rank_ended = staticmethod(say_rank_ended)
+    say_rank_stands_for = staticmethod(say_rank_stands_for)
     see_thread = staticmethod(see_thread)
     set_copy_follower = staticmethod(set_copy_follower)
     set_device = staticmethod(set_device)

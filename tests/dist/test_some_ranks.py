@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -259,6 +261,18 @@ def test_an_error_of_ranks_names_what_was_made_up_before_it(tmp_path):
     assert any("had made up what it read at train.py:7" in each for each in report["notes"]), report["notes"]
 
 
+def test_ctrl_c_before_a_rank_has_said_anything(tmp_path):
+    (tmp_path / "train.py").write_text("import time\nopen('here', 'w').close()\ntime.sleep(100)\n")
+    command = [*LOCUS, "check", "--dry", "--nproc", "8", "--ranks", "auto", "train.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as check:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "here").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        check.send_signal(signal.SIGINT)
+        _, said = check.communicate(timeout=60)
+    assert "in observe" not in said and "locus: " in said, said
+
+
 def test_roles_are_found(tmp_path):
     """A Llama of a few layers on 2 × 2 × 2 ranks: fully_shard, tensor parallel, all roles by themselves."""
     done = run(
@@ -295,6 +309,42 @@ def test_a_pipeline(tmp_path):
     roles = {each["rank"]: each["role"] for each in report["cluster"]["ranks"]}
     assert {2: "stage 1 of pp", 4: "stage 2 of pp", 6: "stage 3 of pp"}.items() <= roles.items()
     assert {"send", "recv"} <= {each["call"] for each in report["cluster"]["traffic"]}
+
+
+STAGES = """
+import sys, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+dist.init_process_group("nccl")
+stages = int(sys.argv[1])
+mesh = init_device_mesh("cuda", (stages, dist.get_world_size() // stages), mesh_dim_names=("pp", "tp"))
+group, stage = mesh.get_group("pp"), mesh.get_local_rank("pp")
+sizes = torch.zeros(2, dtype=torch.long, device="cuda")
+if stage + 1 < stages:  # from the last one to the first
+    dist.recv(sizes, group=group, group_src=stage + 1)
+else:
+    sizes += 3
+if stage:
+    dist.send(sizes + 1, group=group, group_dst=stage - 1)
+assert sizes.tolist() == [2 + stages - stage] * 2, sizes
+"""
+
+
+def test_stages_of_one_pipeline_stand_for_those_of_the_others(tmp_path):
+    """What a rank waits for from one that does not run is what the rank at its place in another pipeline sends."""
+    (tmp_path / "train.py").write_text(STAGES)
+    done = run("check", "--dry", "--nproc", "12", "--ranks", "auto", "--json", "r.json", "train.py", "3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert [each["rank"] for each in report["cluster"]["ranks"]] == [0, 3, 4, 8, 11]
+    assert any("taken to be the same at train.py" in each for each in report["cluster"]["unknown"])
+
+
+@pytest.mark.slow
+def test_more_stages_than_ranks_that_run_at_one_time(tmp_path):
+    """All of them wait for one that has not been started: there is no way on but to start it."""
+    (tmp_path / "train.py").write_text(STAGES)
+    done = run("check", "--dry", "--nproc", "14", "--ranks", "auto", "train.py", "14", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 FAKED = """

@@ -64,6 +64,16 @@ def test_groups_and_messages():
     assert taken.why == {5: "last of a group of 3", 6: "exchanges messages with rank 0"}
 
 
+def test_one_pipeline_stands_for_the_others():
+    taken = roles.Roles(16, 8)
+    hear(taken, mesh(["pp", "tp"], [4, 4]))
+    assert taken.stand_in(7, 3) == 4  # the second stage, at another place of tp
+    assert taken.stand_in(7, 2) is None and taken.stand_in(4, 0) is None and taken.stand_in(99, 0) is None
+    calls = {"groups": [{"members": [3, 7, 11, 15]}], "kinds": [{"name": "recv", "group": 0, "root": 1}]}
+    taken.hear_calls(3, json.dumps(calls).encode())
+    assert 7 not in taken.why
+
+
 def test_no_more_than_a_few():
     taken = roles.Roles(4096, 8)
     for rank in range(100):

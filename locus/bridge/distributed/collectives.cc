@@ -160,6 +160,7 @@ void define_alone(py::module_& m) {
     return rows;
   });
   m.def("say_rank_ended", &engine::ranks::Mailbox::say_ended);
+  m.def("say_rank_stands_for", &engine::ranks::Mailbox::say_stands_for);
   m.def("rank_waits_for", &engine::ranks::Mailbox::waits_for);
   m.def("keep_journal", &keep_journal);
   m.def("keep_step", &keep_step);

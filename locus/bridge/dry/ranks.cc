@@ -138,6 +138,17 @@ std::string bytes_of(const Tensor& t) {
   return message;
 }
 
+/// What all groups along one dimension of a cluster have in common: "16 x 64", so many ranks and so far apart. Empty
+/// where they are not evenly apart.
+std::string kind_of(const std::vector<int>& members) {
+  if (members.size() < 2) return "";
+  const int step = members[1] - members[0];
+  for (size_t i = 2; i < members.size(); ++i) {
+    if (members[i] - members[i - 1] != step) return "";
+  }
+  return std::to_string(members.size()) + " x " + std::to_string(step);
+}
+
 /// Numbers that steer a program, objects among them, are worth a file; so is any message of a few bytes.
 bool is_mail(const Tensor& t, bool message) {
   const bool steers = c10::isIntegralType(t.scalar_type(), /*includeBool=*/true);
@@ -165,21 +176,28 @@ int LoneGroup::global(int place) const {
   return place >= 0 && static_cast<size_t>(place) < members.size() ? members[static_cast<size_t>(place)] : -1;
 }
 
-std::string LoneGroup::next_key(const Tensor& t, int source, int target, int tag) {
+LoneGroup::Mail LoneGroup::next_mail(const Tensor& t, int source, int target, int tag) {
   // A group has one of these for devices and one for the host, under the same name.
-  const std::string group = getGroupUid() + (is_simulated(t) ? "" : "/host");
-  const std::string channel = engine::ranks::channel(group, source, target, tag);
-  const std::lock_guard lock(mutex_);
-  return channel + "/" + std::to_string(++counts_[channel]);
+  const std::string host = is_simulated(t) ? "" : "/host";
+  const std::string channel = engine::ranks::channel(getGroupUid() + host, source, target, tag);
+  std::string number;
+  {
+    const std::lock_guard lock(mutex_);
+    number = "/" + std::to_string(++counts_[channel]);
+  }
+  const std::string kind = target >= 0 ? kind_of(g_world->members(getGroupUid())) : "";
+  return {channel + number, kind.empty() ? "" : engine::ranks::channel(kind + host, source, target, tag) + number};
 }
 
-void LoneGroup::take(const Tensor& t, const std::string& key, int source, bool on_demand) {
-  const auto message = source < 0 ? std::nullopt : g_world->mailbox.take(key, source, on_demand, kLongestWait);
+void LoneGroup::take(const Tensor& t, const Mail& mail, int source, bool on_demand) {
+  const auto message =
+      source < 0 ? std::nullopt : g_world->mailbox.take(mail.key, source, on_demand, kLongestWait, mail.like);
   if (!message || message->size() != t.nbytes() + 1) {
     if (on_demand) return forget(t);  // of a message nothing is known; of what a root hands out, what is here
     return note_taken_as_same();
   }
   if (message->front() != '1' || !may_have_values(t)) return forget(t);
+  if (!mail.like.empty() && g_world->mailbox.is_stood_for(source)) note_taken_as_same();
   Below below;
   Tensor whole = flat(t);
   std::memcpy(whole.mutable_data_ptr(), message->data() + 1, whole.nbytes());
@@ -205,11 +223,11 @@ LoneGroup::WorkPtr LoneGroup::broadcast(Tensors& tensors, const c10d::BroadcastO
   const auto root = static_cast<int>(options.rootRank);
   for (const Tensor& t : tensors) {
     if (!is_mail(t, /*message=*/false)) continue;
-    const std::string key = next_key(t, root, -1, 0);
+    const Mail mail = next_mail(t, root, -1, 0);
     if (rank_ == root) {
-      g_world->mailbox.put(key, bytes_of(t));
+      g_world->mailbox.put(mail.key, bytes_of(t));
     } else {
-      take(t, key, global(root), /*on_demand=*/false);
+      take(t, mail, global(root), /*on_demand=*/false);
     }
   }
   return c10::make_intrusive<LoneWork>(rank_, OpType::BROADCAST, tensors);
@@ -258,13 +276,13 @@ LoneGroup::WorkPtr LoneGroup::scatter(Tensors& outputs, TensorLists& inputs, con
     const bool mail = is_mail(out, /*message=*/false);
     for (int place = 0; rank_ == root && place < size_; ++place) {
       const Tensor& part = inputs[i][static_cast<size_t>(place)];
-      const std::string key = mail ? next_key(out, root, place, 0) : "";
+      const std::string key = mail ? next_mail(out, root, place, 0).key : "";
       if (mail && place != rank_) g_world->mailbox.put(key, bytes_of(part));
       if (place == rank_) repeat(out, part);
     }
     if (rank_ == root) continue;
     if (mail) {
-      take(out, next_key(out, root, rank_, 0), global(root), /*on_demand=*/false);
+      take(out, next_mail(out, root, rank_, 0), global(root), /*on_demand=*/false);
     } else {
       forget(out);
     }
@@ -323,7 +341,9 @@ LoneGroup::WorkPtr LoneGroup::alltoall(Tensors& outputs, Tensors& inputs, const 
 
 LoneGroup::WorkPtr LoneGroup::send(Tensors& tensors, int destination, int tag) {
   for (const Tensor& t : tensors) {
-    if (is_mail(t, /*message=*/true)) g_world->mailbox.put(next_key(t, rank_, destination, tag), bytes_of(t));
+    if (!is_mail(t, /*message=*/true)) continue;
+    const Mail mail = next_mail(t, rank_, destination, tag);
+    g_world->mailbox.put(mail.key, bytes_of(t), mail.like);
   }
   return c10::make_intrusive<LoneWork>(rank_, OpType::SEND, Tensors{});
 }
@@ -338,7 +358,7 @@ LoneGroup::WorkPtr LoneGroup::recv(Tensors& tensors, int source, int tag) {
   const auto self = c10::intrusive_ptr<LoneGroup>::reclaim_copy(this);
   return c10::make_intrusive<LoneWork>(
       rank_, OpType::RECV, tensors,
-      [self, t, key = next_key(t, source, rank_, tag), source] { self->take(t, key, self->global(source), true); });
+      [self, t, mail = next_mail(t, source, rank_, tag), source] { self->take(t, mail, self->global(source), true); });
 }
 
 LoneGroup::WorkPtr LoneGroup::barrier(const c10d::BarrierOptions&) {

@@ -60,9 +60,13 @@ class LoneGroup final : public c10d::Backend {
  private:
   /// The global number of a rank of this group; -1: not known.
   int global(int place) const;
-  /// The name of the next message from one rank to another (-1: to all).
-  std::string next_key(const at::Tensor& t, int source, int target, int tag);
-  void take(const at::Tensor& t, const std::string& key, int source, bool on_demand);
+  /// The number of the next message from one rank to another (-1: to all), with the name of its channel.
+  struct Mail {
+    std::string key;
+    std::string like;  ///< what that of another group along the same dimension of the cluster has, too; may be empty
+  };
+  Mail next_mail(const at::Tensor& t, int source, int target, int tag);
+  void take(const at::Tensor& t, const Mail& mail, int source, bool on_demand);
   /// The reduction of what this rank gives, if all gave the same.
   void reduced(const at::Tensor& out, const at::Tensor& in, const c10d::ReduceOp& how);
 

@@ -17,15 +17,20 @@ class Mailbox {
   /// `running`: the ranks that run, or will; with `open`, any rank that somebody waits for is started as well.
   Mailbox(std::string folder, int rank, std::vector<int> running, bool open);
 
-  /// Leaves a message; one of a key is all there is.
-  void put(std::string_view key, std::string_view message) const;
+  /// Leaves a message; one of a key is all there is. Also under the name that all messages like it have, if any.
+  void put(std::string_view key, std::string_view message, std::string_view like = {}) const;
   /// The message that `sender` has put or will put there. None where it does not run, has ended without, or is itself
-  /// held up by this rank. `on_demand`: the sender may be started for it.
-  std::optional<std::string> take(std::string_view key, int sender, bool on_demand,
-                                  std::chrono::milliseconds limit) const;
+  /// held up by this rank. `on_demand`: the sender may be started for it; where another rank stands for it, that one's
+  /// message is taken, which has the name `like`.
+  std::optional<std::string> take(std::string_view key, int sender, bool on_demand, std::chrono::milliseconds limit,
+                                  std::string_view like = {}) const;
+  /// Whether another rank does what this one would.
+  bool is_stood_for(int rank) const;
 
   /// Whoever starts the ranks says that one has ended.
   static void say_ended(const std::string& folder, int rank);
+  /// And that another one stands for a rank that does not run.
+  static void say_stands_for(const std::string& folder, int rank, int other);
   /// For whom a rank waits; -1: for nobody.
   static int waits_for(const std::string& folder, int rank);
 

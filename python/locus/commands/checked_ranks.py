@@ -104,7 +104,7 @@ class Ranks(NamedTuple):
         if self.options.dry is None:
             return []
         found = json.loads(report.render("json"))
-        notes = made_up.before_error(found.get("dry", {}).get("made_up", []), self.together.end)
+        notes = made_up.before_error((found["dry"] or {}).get("made_up", []), self.together.end)
         if self.note_of_limit and self.limit is not None and int(found["program"]["steps"]) >= self.limit:
             notes.append(self.note_of_limit)
         return notes

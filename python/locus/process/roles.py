@@ -58,9 +58,32 @@ class Roles:
                 if kind["name"] in ("send", "recv"):
                     members = calls["groups"][kind["group"]]["members"]
                     peer = members[kind["root"]] if members else kind["root"]
-                    self.add(peer, f"exchanges messages with rank {rank}")
+                    if self.stand_in(peer, rank) is None:
+                        self.add(peer, f"exchanges messages with rank {rank}")
         except (ValueError, KeyError, IndexError, TypeError):
             return
+
+    def stand_in(self, rank: int, beside: int) -> int | None:
+        """The rank that does for all what one does that another exchanges messages with: it is at the same place of
+        the one dimension in which they differ. None: that rank itself has to run, or runs."""
+        if rank in self.why:
+            return None
+        for mesh in self.meshes:
+            if rank not in mesh["ranks"] or beside not in mesh["ranks"]:
+                continue
+            at, other = mesh["ranks"].index(rank), mesh["ranks"].index(beside)
+            apart = [(size, step) for _, size, step in dimensions(mesh) if at // step % size != other // step % size]
+            if len(apart) != 1:
+                continue
+            size, step = apart[0]
+            same = [
+                each
+                for each in self.why
+                if each in mesh["ranks"] and mesh["ranks"].index(each) // step % size == at // step % size
+            ]
+            if same:
+                return min(same)
+        return None
 
     def read(self, file: str, shown: str, text: str) -> None:
         """What a file of the program says of ranks."""

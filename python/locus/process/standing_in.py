@@ -74,15 +74,13 @@ class _Ranks:
     def _start_more(self) -> bool:
         """Starts what may run now; whether anything runs."""
         waiting = {rank: self.bridge.rank_waits_for(self.folder, rank) for rank in self.running}
-        held_up = {rank: wanted for rank, wanted in waiting.items() if wanted >= 0}
-        for rank, wanted in sorted(held_up.items()):
-            if self.chosen.is_auto:
-                self.roles.add(wanted, f"exchanges messages with rank {rank}")
+        held_up = {rank: self._doer(wanted, rank) for rank, wanted in waiting.items() if wanted >= 0}
         left = [rank for rank in sorted(self.roles.why) if rank not in self.running and rank not in self.codes]
         left.sort(key=lambda rank: rank not in held_up.values())  # somebody waits for the first ones
         for rank in left:
             working = len(self.running) - len(held_up)
-            if self.running and (working >= _at_once() or len(self.running) >= _at_most()):
+            # Where all wait, only a further one lets them go on: all stages of a pipeline are there at one time.
+            if working >= _at_once() or (working and len(self.running) >= _at_most(len(self.running))):
                 break
             if self.chosen.is_auto and rank != 0 and not self._knows_roles():
                 break
@@ -91,6 +89,17 @@ class _Ranks:
             if wanted not in self.roles.why:
                 self.bridge.say_rank_ended(self.folder, wanted)
         return bool(self.running)
+
+    def _doer(self, wanted: int, rank: int) -> int:
+        """Whose message a rank waits for, that of the one it wants or of the one that stands for it."""
+        if not self.chosen.is_auto:
+            return wanted
+        other = self.roles.stand_in(wanted, rank)
+        if other is None:
+            self.roles.add(wanted, f"exchanges messages with rank {rank}")
+            return wanted
+        self.bridge.say_rank_stands_for(self.folder, other, wanted)
+        return other
 
     def _knows_roles(self) -> bool:
         """The first rank has made its meshes, or is done."""
@@ -144,8 +153,8 @@ def _at_once() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def _at_most() -> int:
-    """How many may be there at all, those among them that wait for others."""
+def _at_most(running: int) -> int:
+    """How many may be there at all, those among them that wait for others, while some can go on."""
     free = _MEMORY_OF_ALL
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
@@ -154,7 +163,7 @@ def _at_most() -> int:
                     free = min(free, int(line.split()[1]) << 10)
     except (OSError, ValueError, IndexError):
         pass
-    return max(_at_once(), 2, free // _MEMORY_OF_A_RANK)
+    return max(_at_once(), 2, min(_MEMORY_OF_ALL // _MEMORY_OF_A_RANK, running + free // _MEMORY_OF_A_RANK))
 
 
 def launch(

@@ -161,7 +161,7 @@ def loss_of(logits, targets):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", choices=SIZES, default="70b")
-    for name, default in (("pp", 1), ("dp", 16), ("shard", 8), ("tp", 8), ("length", 8192), ("batch", 1), ("steps", 2)):
+    for name, default in (("pp", 1), ("dp", 16), ("shard", 8), ("tp", 8), ("length", 8192), ("batch", 1), ("micro", 2), ("steps", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
 
@@ -182,7 +182,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 
     words = SIZES[args.size][-1]
-    micro = 2 * args.pp if args.pp > 1 else 1
+    micro = args.micro * args.pp if args.pp > 1 else 1
     schedule = None
     if args.pp > 1:
         pipeline = PipelineStage(model, stage, args.pp, device, group=mesh.get_group("pp"))
