@@ -61,6 +61,40 @@ print(sorted(name for name in trainer.callback_metrics if name.startswith("locus
 
 
 @pytest.mark.slow
+def test_an_error_in_lightning_is_told_as_it_was_when_it_was_raised(program):
+    pytest.importorskip("lightning")
+    result = program.run_source(
+        """
+import lightning.pytorch as pl, torch
+from locus.trainers.lightning import LocusCallback
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 1)
+        self.scale = torch.ones(8, 1)
+    def training_step(self, batch, _):
+        return (self.fc(batch[0]) * self.scale).mean()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+data = torch.utils.data.TensorDataset(torch.randn(16, 4))
+trainer = pl.Trainer(max_epochs=1, accelerator="gpu", devices=1, callbacks=[LocusCallback(history=True)], logger=False,
+                     enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+try:
+    trainer.fit(Net(), torch.utils.data.DataLoader(data, batch_size=8))
+except RuntimeError as error:
+    print(" ".join(str(error.finding).split()))
+""",
+        simulate=1,
+        deadline=300,
+    )
+    said = result.stdout
+    assert 'why: `Net.scale` is a plain attribute of `Net` (Net); Net.to("cuda:0") at' in said, result.describe()
+    assert 'self.register_buffer("scale", torch.ones(8, 1), persistent=False)' in said
+
+
+@pytest.mark.slow
 def test_hugging_face(program, tmp_path):
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")

@@ -263,7 +263,7 @@ class Walk:
     def _enter_attributes(self, node: Node, kind: Kind) -> None:
         for name, item in values.attributes(node.value).items():
             if isinstance(name, str):
-                self._reach(node, name, _part(name), item, kind)
+                self._reach(node, name, _part(name), item, kind, places.is_internal(node.value, name))
 
     def _enter_module(self, node: Node) -> None:
         module = node.value

@@ -65,6 +65,17 @@ def is_user_file(file: str) -> bool:
     return kind_of_file(file) == "user"
 
 
+def is_internal(holder: object, name: str) -> bool:
+    """Whether an attribute is what an installed library keeps for itself: nobody calls anything by a way through it."""
+    return name.startswith("_") and _is_installed(type(holder).__module__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_installed(module: object) -> bool:
+    file = getattr(sys.modules.get(str(module)), "__file__", None)
+    return isinstance(file, str) and kind_of_file(file) == "installed"
+
+
 def node_location(file: source.Source, node: ast.expr | ast.stmt) -> Location:
     """Where a piece of the program's text is."""
     end = node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or 0

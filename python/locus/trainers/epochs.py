@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from locus.api.guarding import guard
+from locus.api.guarding import explain, guard
 from locus.api.ledgers import ledger
 
 
@@ -41,3 +41,9 @@ class Epochs:
         for number in range(torch.cuda.device_count()):
             found[f"locus/peak_bytes_cuda_{number}"] = float(book.peak(f"cuda:{number}"))
         return found
+
+    def fail(self, error: BaseException) -> None:
+        """At an error: it is explained now, before the trainer cleans up and moves the model away."""
+        self.end()
+        if torch.cuda.is_available():
+            explain(error)

@@ -25,8 +25,8 @@ class LocusCallback(Callback):  # type: ignore[misc]  # lightning is not looked 
     def __init__(self, history: bool = False):
         self._epochs = Epochs(history)
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Before anything runs."""
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Before anything runs, and before the trainer moves the model."""
         self._epochs.start()
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -40,4 +40,4 @@ class LocusCallback(Callback):  # type: ignore[misc]  # lightning is not looked 
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """The epoch was broken off."""
-        self._epochs.end()
+        self._epochs.fail(exception)
