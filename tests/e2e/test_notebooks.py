@@ -196,6 +196,7 @@ KERNEL = [
     "with locus.ledger() as ledger:\n    x.cuda()\nledger",
     "%locus devices 4",
     "%locus",
+    "%%locus\nraise ValueError",
 ]
 
 
@@ -221,5 +222,7 @@ def test_a_checked_cell_in_a_kernel(tmp_path):
         assert "Cell In[2]:2" in out["data"]["text/html"] and "Cell In[2]:2" in out["data"]["text/plain"], out
     assert "Cell In[10]:2  cpu -&gt; cuda:0" in outputs[9][0]["data"]["text/html"]
     assert "restart the kernel" in text[10] and "%locus alone says nothing" in text[11]
+    raised = next(out["traceback"] for out in outputs[12] if "traceback" in out)
+    assert "Cell In[13], line 2" in re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(raised)), raised
     plain = "".join(out["data"].get("text/plain", "") for out in outputs[2] if "data" in out)
     assert "Cell In[3]:2" in plain and "\x1b" not in plain

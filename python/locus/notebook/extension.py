@@ -71,14 +71,16 @@ class LocusMagics(Magics):  # type: ignore[misc]  # IPython has no types
         session.begin_part()
         session.set_policy("collect")
         before = cells.numbers()
+        # The cell is in the way of being run, under its own number; what it has in it would be given the next one.
+        following = self.shell.execution_count
+        self.shell.execution_count = number = list(before.values())[-1] if before else following
         try:
             # The first line is there again, so that lines count as they are seen.
             result = self.shell.run_cell(f"# %%locus\n{cell}", store_history=False)
             uncaught.note(result.error_in_exec)
         finally:
+            self.shell.execution_count = following
             session.set_policy("raise")
-        # The cell is in the way of being run, under its own number; what it has in it was given the next one.
-        number = list(before.values())[-1] if before else self.shell.execution_count
         for file in cells.numbers().keys() - before.keys():
             cells.note(file, number)
         report = reports.load(cells.named(session.report(finished=False).render("json").decode()).encode())
