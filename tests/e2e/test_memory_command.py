@@ -117,3 +117,22 @@ def test_what_was_not_run_is_said_not_to_be_counted(program, tmp_path):
     assert later.replace("ended", "ended with --steps-of-mine 4") in result.stdout
     result = memory(program, tmp_path, "--dry", "train.py", "--steps-of-mine", "4", text=STEPS)
     assert later in result.stdout and result.stdout.startswith("peak "), result.stdout
+
+
+RESET = """
+import torch
+large = torch.empty(20 << 30, dtype=torch.uint8, device="cuda")
+del large
+torch.cuda.empty_cache()
+torch.cuda.reset_peak_memory_stats()
+print(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
+"""
+
+
+def test_a_program_that_sets_its_peaks_back_needs_no_less(program, tmp_path):
+    result = memory(program, tmp_path, "--card", "h200,t4", "--json", "found.json", "train.py", text=RESET)
+    assert result.code == 1 and "0 0" in result.stderr, result.stderr
+    assert "peak 20.0 GiB on cuda:0; 20.0 GiB held" in result.stdout
+    assert "does not fit, 5.4 GiB short" in result.stdout
+    runs = json.loads((tmp_path / "found.json").read_text())["runs"]
+    assert runs and all(run["peak"] == run["reserved"] == 20 << 30 for run in runs)

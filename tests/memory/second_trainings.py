@@ -1,6 +1,7 @@
 """A second set of trainings that were measured on an H200 (tests/data/memory/trainings_second.jsonl): other models of
 pictures and of language, other optimizers, types and layouts. Their figures were kept and their programs were not: the
-model is the one that has so many bytes, the optimizer the one that leaves so many, the batch the power of two that comes nearest.
+model is the one that has so many bytes, the optimizer the one that leaves so many, the batch the power of two that
+comes nearest.
 
 Prints one JSON line for each that is named; needs transformers and torchvision."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -95,6 +96,20 @@ def test_the_second_set_of_trainings_dry() -> None:
         assert row["reserved"] == pytest.approx(truth["reserved"], rel=0.1), row
     assert len(off) == 14 and statistics.median(off.values()) <= 0.01
     assert {case for case, error in off.items() if error > 0.03} <= UNLIKE_THE_CARD.keys(), off
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["decoder_muon", "generation", "experts", "tables", "residual_f16", "equation"])
+def test_every_byte_of_the_peak_has_a_line_and_a_category(tmp_path: pathlib.Path, name: str) -> None:
+    report = tmp_path / "report.json"
+    code = f"import more_trainings; more_trainings.measure({name!r})"
+    command = [sys.executable, "-m", "locus", "check", "--dry", "--card", "h200", "-o", str(report), "--format", "json"]
+    paths = {**os.environ, "PYTHONPATH": str(HERE)}
+    subprocess.run([*command, "-c", code], capture_output=True, timeout=600, check=True, cwd=HERE, env=paths)
+    memory = json.loads(report.read_text())["memory"]["cuda:0"]
+    placed = sum(row["bytes"] for row in memory["by_line"] if pathlib.Path(row["file"]).parent == HERE)
+    assert sum(row["bytes"] for row in memory["by_category"]) == memory["peak"]
+    assert placed >= 0.99 * memory["peak"]
 
 
 @pytest.mark.slow

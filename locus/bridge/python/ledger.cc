@@ -171,7 +171,13 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
   }
   for (int i = 0; i < sim::kMaxDevices; ++i) {
     const bool simulated = is_simulated_device(i);
-    const std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
+    const auto held = memory_by_line(i).at_peak(allocated_now(i));
+    std::int64_t peak = simulated ? machine().memory(i).peak_allocated() : real_peak(i);
+    if (simulated) {  // a program may set its own peaks back: what was held at the highest is known still
+      std::int64_t highest = 0;
+      for (const auto& line : held) highest += line.bytes;
+      peak = std::max(peak, highest);
+    }
     if (peak == 0) continue;
     engine::DeviceMemory& device = report.memory.emplace_back();
     device.device = "cuda:" + std::to_string(i), device.peak = peak;
@@ -180,7 +186,6 @@ void add_ledger(engine::Report& report, const py::function& line_text) {
     const std::size_t capacity = simulated ? machine().memory(i).capacity() : 0;
     device.capacity = capacity < kNoCard ? static_cast<std::int64_t>(capacity) : 0;
     device.timeline = timeline_of(i);
-    const auto held = memory_by_line(i).at_peak(allocated_now(i));
     add_lines(device, held, text);
     device.by_module = activations_by_module(held);
     const engine::ByKind kinds = engine::by_kind(held);

@@ -7,6 +7,8 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -236,7 +238,19 @@ PYBIND11_MODULE(_bridge, m) {
     return py::make_tuple(memory.free_bytes(), memory.capacity());
   });
   m.def("empty_cache", &empty_cache);
-  m.def("reset_peak_memory_stats", [](int device) { machine().memory(device_argument(device)).reset_peak(); });
+  // The most that was reserved: what the program sets back of its own statistics counts here all the same.
+  static std::array<std::int64_t, sim::kMaxDevices> reserved_before{};
+  m.def("most_reserved", [](int device) {
+    const int i = device_argument(device);
+    return std::max(reserved_before.at(static_cast<std::size_t>(i)),
+                    machine().memory(i).stats().reserved_bytes.all.peak);
+  });
+  m.def("reset_peak_memory_stats", [](int device) {
+    const int i = device_argument(device);
+    std::int64_t& most = reserved_before.at(static_cast<std::size_t>(i));
+    most = std::max(most, machine().memory(i).stats().reserved_bytes.all.peak);
+    machine().memory(i).reset_peak();
+  });
   m.def("reset_accumulated_memory_stats",
         [](int device) { machine().memory(device_argument(device)).reset_accumulated(); });
   m.def("host_memory_stats", &host_memory_stats);

@@ -302,7 +302,7 @@ def _card_row(runs: list[Run], card: str, flag: str) -> str:
         return f"{head}  {_verdict(mine[0], card)}"
     fitting = [each for each in mine if _fits(each, card)]
     best = f"{flag} {fitting[-1].value} fits" if fitting else "none fits"
-    return f"{head}  {best} ({', '.join(f'{each.value}: {_taken(each)}' for each in mine)})"
+    return f"{head}  {best} ({', '.join(f'{each.value}: {_taken(each, card)}' for each in mine)})"
 
 
 def _verdict(each: Run, card: str) -> str:
@@ -320,9 +320,12 @@ def _verdict(each: Run, card: str) -> str:
     return f"does not fit: {size(memory - each.peak)} would be left at the peak, in pieces that are too small"
 
 
-def _taken(each: Run) -> str:
+def _taken(each: Run, card: str) -> str:
     """What was in use at most: what the allocator held beside it, it gives back when it runs short."""
-    return f"ended with {each.failed}" if each.failed else size(each.peak)
+    if each.failed:
+        return f"ended with {each.failed}"
+    in_pieces = each.peak <= CARDS[card].memory and not _fits(each, card)
+    return f"{size(each.peak)}, the rest in pieces that are too small" if in_pieces else size(each.peak)
 
 
 def _data(runs: list[Run], cards: list[str], flag: str) -> dict[str, object]:

@@ -30,6 +30,8 @@ class Growth(NamedTuple):
     name: str
     value: object = values.MISSING
     """What that is now, where a function that runs has it under a name."""
+    parts: tuple[tuple[ast.expr, object], ...] = ()
+    """Where it is written out (`(step, loss)`, `[loss]`, `{"loss": loss}`): its elements, and what they are now."""
 
     @property
     def location(self) -> Location:
@@ -43,7 +45,7 @@ def find(name: str, frames: list[types.FrameType]) -> Growth | None:
         file = source.load(path)
         running = [frame for frame in frames if frame.f_code.co_filename == path]
         found = [] if file is None or not last else list(_growths(file, last))
-        found = [each._replace(value=_value_of(each.kept, running)) for each in found]
+        found = [each._replace(value=_value_of(each.kept, running), parts=_parts(each.kept, running)) for each in found]
         if len(found) > 1:  # `logs["loss"].append(loss)` beside `logs["norm"].append(norm)`
             found = [each for each in found if _has_graph(each.value)] or found
         if len(found) == 1:
@@ -56,6 +58,15 @@ def find(name: str, frames: list[types.FrameType]) -> Growth | None:
 def _value_of(node: ast.expr, frames: list[types.FrameType]) -> object:
     known = (values.evaluate(node, frame) for frame in frames)
     return next((value for value in known if value is not values.MISSING), values.MISSING)
+
+
+def _parts(node: ast.expr, frames: list[types.FrameType]) -> tuple[tuple[ast.expr, object], ...]:
+    written: list[ast.expr] = []
+    if isinstance(node, (ast.List, ast.Tuple)):
+        written = node.elts
+    elif isinstance(node, ast.Dict):
+        written = node.values
+    return tuple((each, _value_of(each, frames)) for each in written)
 
 
 def _has_graph(value: object) -> bool:
@@ -98,7 +109,9 @@ def without_graph(growth: Growth, spent: bool) -> Edit | None:
     if not spent and not _is_only_read(growth):
         return None
     edit: Edit | None
-    if isinstance(growth.value, (dict, list, tuple)):
+    if growth.parts:
+        edit = _parts_without_graph(growth)
+    elif isinstance(growth.value, (dict, list, tuple)):
         edit = _each_without_graph(growth)
     else:
         edit = append_call(growth.file, growth.kept, ".detach()")
@@ -117,6 +130,16 @@ def _each_without_graph(growth: Growth) -> Edit | None:
     if isinstance(growth.value, dict):
         text = f"{{k: v.detach() for k, v in {name}.items()}}"
     return growth.file.edit([source.Change.replace(growth.kept, text)])
+
+
+def _parts_without_graph(growth: Growth) -> Edit | None:
+    """`history.append((step, loss.detach()))`, where it is known of every element what it is."""
+    if any(value is values.MISSING for _, value in growth.parts):
+        return None
+    graphs = [node for node, value in growth.parts if _has_graph(value)]
+    if not graphs or not all(isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) for node in graphs):
+        return None
+    return growth.file.edit([source.Change.after(node, ".detach()") for node in graphs])
 
 
 def _is_only_read(growth: Growth) -> bool:

@@ -8,6 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypedDict
 
+from locus._load import load_bridge
+
 if TYPE_CHECKING:
     from locus._bridge import Report
 
@@ -58,10 +60,10 @@ class Held(TypedDict):
 def note(report: Report, rank: int | None = None) -> None:
     """Writes down what this process's devices held; the report has it by line and category."""
     path = os.environ.get(VARIABLE)
-    torch = sys.modules.get("torch")
-    if not path or torch is None:
+    if not path or "torch" not in sys.modules:
         return
-    reserved = {f"cuda:{i}": torch.cuda.max_memory_reserved(i) for i in range(torch.cuda.device_count())}
+    bridge = load_bridge()  # not torch.cuda.max_memory_reserved(): the program may have set that back
+    reserved = {f"cuda:{i}": bridge.most_reserved(i) for i in range(bridge.devices())}
     held = Held(reserved=reserved, memory=json.loads(report.render("json"))["memory"])
     with open(path if rank is None else f"{path}.{rank}", "w", encoding="utf-8") as file:
         json.dump(held, file)
