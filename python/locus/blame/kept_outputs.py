@@ -3,8 +3,8 @@ for certain, which line keeps, and the copy as an edit.
 
 It is one where results of several replays are taken together and are the same memory:
 
-- all entries of a list or dict are read (`torch.stack(outs)`, `for out in outs:`) that one line fills, once for each
-  replay;
+- all entries of a list, deque or dict are read (`torch.stack(outs)`, `for out in outs:`) that one line fills, once for
+  each replay, or two of them are compared (`outs[1] - outs[0]`);
 - two results of one graphed callable, from two calls, are operands of one expression (`a - b`);
 - a second name was given to a result before a replay (`before = out`), and the two are compared (`out - before`), which
   says nothing where both are the same.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import itertools
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,7 +46,7 @@ class Kept(NamedTuple):
     """The line that keeps."""
     name: str
     times: int
-    """The entries of a list or dict; 0: a name."""
+    """The entries of a list, a deque or a dict; 0: a name."""
     edit: Edit | None
 
 
@@ -80,24 +81,72 @@ def judge(frames: list[types.FrameType]) -> Kept | None:
         return None
     inner = frame.f_code.co_name.startswith("<") and frame.f_code.co_name != "<module>"
     reading = _Reading(file, node, users[: 2 if inner else 1], users)
-    return _whole_container(reading) or _two_results(reading) or _two_names(reading)
+    return _whole_container(reading) or _two_entries(reading) or _two_results(reading) or _two_names(reading)
 
 
-# -- lists and dicts
+# -- lists, deques and dicts
 
 
 def _whole_container(reading: _Reading) -> Kept | None:
-    for expression in _taken_whole(reading):
-        container = reading.value(expression)
-        if type(container) not in (list, dict) or id(container) not in kept_outputs.containers:
+    found = (_kept_in(reading, expression) for expression in _taken_whole(reading))
+    return next((kept for kept in found if kept is not None), None)
+
+
+def _two_entries(reading: _Reading) -> Kept | None:
+    """Two entries of one container that are compared, and are one and the same."""
+    if not _compares(reading.node):
+        return None
+    entries = [node for node in _operands(reading.node) if isinstance(node, ast.Subscript)]
+    for one, other in itertools.combinations(entries, 2):
+        first, second = reading.value(one), reading.value(other)
+        if not values.is_tensor(first) or values.likeness(first, second) not in (0, 1):
             continue
-        times = _times(container)
-        growth = _growth(reading, expression, container) if times > 1 else None
-        if growth is None:
-            continue
-        edit = rewriting.append_call(growth.file, growth.kept, ".clone()")
-        return Kept(growth.location, growth.name, times, edit)
+        if reading.file.flat(one.value) == reading.file.flat(other.value) and _are_two(reading, one, other):
+            kept = _kept_in(reading, one.value) if load_bridge().kept_state(first) else None
+            if kept is not None:
+                return kept
     return None
+
+
+def _are_two(reading: _Reading, one: ast.Subscript, other: ast.Subscript) -> bool:
+    """Whether two keys are of two entries."""
+    keys = [reading.value(node.slice) for node in (one, other)]
+    container = reading.value(one.value)
+    if isinstance(container, dict):
+        return keys[0] != keys[1]
+    count = len(container) if isinstance(container, (list, collections.deque)) else 0
+    return count > 1 and len({key % count for key in keys if type(key) is int}) == 2
+
+
+def _kept_in(reading: _Reading, expression: ast.AST) -> Kept | None:
+    """The mistake of an expression's container, where one line fills that, once for each replay."""
+    container = reading.value(expression)
+    if not isinstance(container, (list, dict, collections.deque)) or id(container) not in kept_outputs.containers:
+        return None
+    times = _times(container)
+    growth = _growth(reading, expression, container) if times > 1 else None
+    if growth is None:
+        return None
+    result = _result(reading, growth.kept)
+    edit = rewriting.append_call(growth.file, result, ".clone()") if result is not None else None
+    return Kept(growth.location, growth.name, times, edit)
+
+
+def _result(reading: _Reading, kept: ast.expr) -> ast.expr | None:
+    """The part of what is kept that is the result: `out` of `Step(number, out)`."""
+    parts: list[ast.expr] = []
+    if isinstance(kept, (ast.Tuple, ast.List)):
+        parts = kept.elts
+    elif isinstance(kept, ast.Dict):
+        parts = kept.values
+    elif isinstance(kept, ast.Call) and isinstance(reading.value(kept.func), type):
+        parts = [*kept.args, *(keyword.value for keyword in kept.keywords)]
+    else:
+        return kept
+    bridge = load_bridge()
+    known = [(part, reading.value(part)) for part in parts]
+    found = [part for part, value in known if values.is_tensor(value) and bridge.kept_state(value)]
+    return found[0] if len(found) == 1 else None
 
 
 def _taken_whole(reading: _Reading) -> Iterator[ast.AST]:
@@ -138,7 +187,7 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
 
 
 def _times(container: object) -> int:
-    """How many entries of a list or dict are one and the same result that a replay has replaced."""
+    """How many entries of a container are one and the same result that a replay has replaced."""
     found = collections.Counter[kept_outputs.Place]()
     for each in kept_outputs.results_in(load_bridge(), container):
         found.update(each)

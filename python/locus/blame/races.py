@@ -15,6 +15,7 @@ import torch
 
 from locus import faults
 from locus.blame import facts
+from locus.blame.race_places import Place, used_by
 from locus.fixing import device_text, rewriting
 from locus.program import expressions, histories, places, source, values
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 CURRENT = "torch.cuda.current_stream()"
 _UNKNOWN = -1
 """Instead of a device's number."""
+_MOST_USED = 2
+"""Tensors of an expression that are told to the allocator."""
 
 
 def build(raw: RawRace) -> RaceFacts:
@@ -87,7 +90,7 @@ class _Race:
 
     def _is_awaited(self) -> bool:
         """Whether the collective's call waits for it, on its own stream: `all_reduce(x)`, without `async_op=True`."""
-        place = _Place.at(self.first_at)
+        place = Place.at(self.first_at)
         if place is None or not isinstance(place.node, ast.Call):
             return False
         call = place.node
@@ -100,7 +103,7 @@ class _Race:
 
     def _stand_for_waiting_stream(self) -> None:
         """A stream that has waited for the collective is the one to wait for: the default one outside of any block."""
-        place = _Place.at(self.first_at) if self.first["collective"] else None
+        place = Place.at(self.first_at) if self.first["collective"] else None
         if place is not None and place.stream_block() is None:
             self.first = {**self.first, "stream": 0, "collective": False}
 
@@ -128,17 +131,28 @@ class _Race:
                 for name, value in values.at_rest(scope).items():
                     if _is_stream(value, side):
                         return name
-            for holder in ("self", "cls"):
-                for name, value in values.attributes(frame.f_locals.get(holder)).items():
-                    if _is_stream(value, side):
-                        return f"{holder}.{name}"
+            for name in ("self", "cls"):
+                if held := self._held_by(name, frame.f_locals.get(name), side):
+                    return held
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in values.at_rest(scope).items():
+                    if held := self._held_by(name, value, side):
+                        return held
         if not self.raw["in_backward"]:
             return ""
         # No frame runs there: what the module calls it.
         shared = values.globals_of(self.second_at["file"], []) if self.second_at["line"] else {}
         return next((name for name, value in values.at_rest(shared).items() if _is_stream(value, side)), "")
 
-    def expression(self, side: RawSide, place: _Place) -> str:
+    @staticmethod
+    def _held_by(name: str, value: object, side: RawSide) -> str:
+        """`prefetcher.stream`"""
+        if isinstance(value, (type, types.ModuleType, types.FunctionType)) or values.is_tensor(value):
+            return ""
+        found = (attribute for attribute, held in values.attributes(value).items() if _is_stream(held, side))
+        return next((f"{name}.{attribute}" for attribute in found), "")
+
+    def expression(self, side: RawSide, place: Place) -> str:
         """An expression that is the stream, where the second access happens; "" where there is none."""
         if side["current"]:
             return self.call("current_stream", side["device"], place, self.raw["current"])
@@ -146,7 +160,7 @@ class _Race:
             return self.call("default_stream", side["device"], place, self.raw["current"])
         return self.name_of(side)
 
-    def call(self, function: str, device: int, place: _Place, current: int) -> str:
+    def call(self, function: str, device: int, place: Place, current: int) -> str:
         """`torch.cuda.synchronize()`, with the device where that is not the current one."""
         words = ""
         if device != current:
@@ -155,7 +169,7 @@ class _Race:
 
     def name_of_memory(self) -> str:
         """What the line of the second access calls memory that it uses without an operator; "" where it has no name."""
-        place = _Place.at(self.second_at) if self.raw["address"] and self.frame is not None else None
+        place = Place.at(self.second_at) if self.raw["address"] and self.frame is not None else None
         if place is None or self.frame is None:
             return ""
         for node in ast.walk(place.statement):
@@ -197,14 +211,14 @@ class _Race:
     def fix(self) -> tuple[Edit, Location] | None:
         """The edit, and the line that it is about."""
         if self.raw["in_backward"]:
-            return None
+            return self._fix_in_backward()
         if self.kind == "never-waited":
             return self._wait_for_work()
         if self.kind == "freed":
             recorded = self._record()
             if recorded is not None:
                 return recorded
-        place = _Place.at(self.second_at)
+        place = Place.at(self.second_at)
         if place is None:
             return None
         stream = self.expression(self.first, place)
@@ -223,6 +237,24 @@ class _Race:
             waits = self.expression(self.second, place)
         return place.insert(f"{waits}.wait_stream({stream})" if stream and waits not in ("", stream) else synchronize)
 
+    def _fix_in_backward(self) -> tuple[Edit, Location] | None:
+        """No line of the program's makes the second access. What was put on a stream in a block of its own is waited
+        for behind the block; what is freed there is told to the allocator where forward has used it."""
+        place = Place.at(self.first_at)
+        if place is None or self.kind == "never-waited":
+            return None
+        if self.kind == "freed":
+            shared = values.globals_of(self.first_at["file"], [])
+            used = {place.file.flat(node): node for node in used_by(place.node)}
+            freed = {name for name, node in used.items() if not values.is_tensor(shared.get(getattr(node, "id", "")))}
+            lines = [f"{name}.record_stream({CURRENT})" for name in used if name in freed or not freed]
+            return place.insert(*lines) if 0 < len(lines) <= _MOST_USED and place.stream_block() is not None else None
+        around = place.stream_block()
+        if around is None:
+            return None
+        block, stream = around
+        return block.append(f"{CURRENT}.wait_stream({place.file.flat(stream)})", self.first_at)
+
     def _is_second(self, node: ast.expr) -> bool:
         """Whether an expression is the stream of the second access or, as far as is known, may be."""
         value = self._value(node)
@@ -233,7 +265,7 @@ class _Race:
 
     def _record(self) -> tuple[Edit, Location] | None:
         """`x.record_stream(…)` before the line that uses `x` on the other stream."""
-        place = _Place.at(self.first_at)
+        place = Place.at(self.first_at)
         if place is None or place.node is None:
             return None
         operand: RawOperand = {
@@ -252,7 +284,7 @@ class _Race:
         return place.insert(f"{tensor}.record_stream({stream})")
 
     def _wait_for_work(self) -> tuple[Edit, Location] | None:
-        started, place = _Place.at(self.first_at), _Place.at(self.second_at)
+        started, place = Place.at(self.first_at), Place.at(self.second_at)
         if started is None:
             return None
         statement = started.statement
@@ -272,65 +304,6 @@ class _Race:
             edit = rewriting.append_call(started.file, statement.value, ".wait()")
             return (edit, self.first_at) if edit is not None else None
         return None
-
-
-class _Place:
-    """A statement of the program, and what can be put before it."""
-
-    def __init__(self, file: source.Source, node: ast.AST | None, statement: ast.stmt, at: Location):
-        self.file, self.node, self.statement, self.location = file, node, statement, at
-
-    @classmethod
-    def at(cls, location: Location) -> _Place | None:
-        file = source.load(location["file"]) if location["line"] else None
-        if file is None:
-            return None
-        node = _node(file, location)
-        statement = file.statement(node) if node is not None else None
-        if statement is None:
-            around = file.statements_at(location["line"])
-            statement = around[-1] if around else None
-        return cls(file, node, statement, location) if statement is not None else None
-
-    def scope(self) -> ast.AST:
-        return self.file.scope(self.statement)
-
-    def insert(self, *lines: str) -> tuple[Edit, Location] | None:
-        """The text as lines of its own before the statement."""
-        if not rewriting.starts_line(self.file, self.statement):
-            return None
-        indent = rewriting.indent_of(self.file, self.statement)
-        edit = self.file.insertion(self.statement.lineno - 1, "\n".join(indent + line for line in lines))
-        return (edit, self.location) if edit is not None else None
-
-    def stream_block(self) -> tuple[_Place, ast.expr] | None:
-        """The `with torch.cuda.stream(s):` around the statement, where there is one such block, and its `s`."""
-        found: list[tuple[ast.With, ast.expr]] = []
-        for outer in self.file.ancestors(self.statement):
-            if isinstance(outer, source.Scope):
-                break
-            if not isinstance(outer, ast.With):
-                continue
-            for item in outer.items:
-                call = item.context_expr
-                if not isinstance(call, ast.Call) or histories.called_name(call) != "stream" or len(call.args) != 1:
-                    continue
-                if isinstance(call.args[0], (ast.Name, ast.Attribute)):
-                    found.append((outer, call.args[0]))
-        if len(found) != 1:
-            return None
-        block, stream = found[0]
-        at = places.location(self.file.file, block.lineno, block.lineno, -1, -1, self.location["function"])
-        return _Place(self.file, None, block, at), stream
-
-
-def _node(file: source.Source, at: Location) -> ast.AST | None:
-    """The node at a location, whose columns are characters."""
-    line, end = file.line(at["line"]), file.line(at["end_line"])
-    if at["column"] < 0:
-        return None
-    first, last = len(line[: at["column"]].encode()), len(end[: at["end_column"]].encode())
-    return file.at(at["line"], at["end_line"], first, last)
 
 
 def _is_stream(value: object, side: RawSide) -> bool:

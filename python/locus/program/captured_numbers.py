@@ -2,7 +2,9 @@
 a `Dropout`'s `p`. A replay goes on with them; where the program has changed one since, that has no effect.
 
 Only what is certain is kept: fractional numbers that are operands or arguments of the very call, made of attributes and
-of names that the program never uses for anything else. Nothing of the program's is kept alive.
+of names that the program never uses for anything else; of whole numbers those that the program counts up or down
+(`self.position += 1`), also as an index, and only where the count goes on from one replay of the one graph that has it
+to the next. Nothing of the program's is kept alive.
 """
 
 from __future__ import annotations
@@ -43,9 +45,12 @@ class _Number(NamedTuple):
     """The same for all captures of it."""
     value: float
     leaves: tuple[_Leaf, ...]
+    is_count: bool = False
 
 
 _captures: weakref.WeakKeyDictionary[object, dict[tuple[object, ...], _Number]] = weakref.WeakKeyDictionary()
+_first_counts: weakref.WeakKeyDictionary[object, dict[str, float]] = weakref.WeakKeyDictionary()
+"""What counts were when a graph was replayed for the first time."""
 _current: object | None = None
 
 
@@ -91,6 +96,8 @@ def changed(graph: object) -> Iterator[tuple[str, object, object]]:
     for number in numbers.values():
         for leaf in number.leaves:
             now = _number(leaf.where.now(frames))
+            if number.is_count and not _goes_on(graph, number, leaf, now):
+                continue
             if now is None or now == leaf.value or leaf.text in told or _is_captured_again(graph, number, leaf, now):
                 continue
             told.add(leaf.text)
@@ -99,6 +106,14 @@ def changed(graph: object) -> Iterator[tuple[str, object, object]]:
         isinstance(leaf.where, spots.Name) and leaf.where.code for number in numbers.values() for leaf in number.leaves
     ):
         places.release_locals(frames)
+
+
+def _goes_on(graph: object, number: _Number, leaf: _Leaf, now: float | None) -> bool:
+    """Whether a count has moved since the first replay, and no other graph was captured with it: a program that has a
+    graph for each place counts them, too."""
+    if any(number.key in numbers for other, numbers in list(_captures.items()) if other is not graph):
+        return False
+    return now is not None and _first_counts.setdefault(graph, {}).setdefault(leaf.text, now) != now
 
 
 def _is_captured_again(graph: object, number: _Number, leaf: _Leaf, now: float) -> bool:
@@ -153,11 +168,35 @@ def _of_expression(wanted: set[float], frames: list[types.FrameType]) -> Iterato
         given = [node.value]
     elif isinstance(node, ast.Call):
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    elif isinstance(node, ast.Subscript):
+        given = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for expression in given:
         leaves: list[_Leaf] = []
         value = _evaluate(expression, frame, file, leaves)
-        if type(value) is float and value in wanted and leaves:
-            yield _Number((file.file, expression.lineno, expression.col_offset), value, tuple(leaves))
+        is_count = type(value) is int and all(_last_part(leaf.text) in file.once(_counts) for leaf in leaves)
+        if value in wanted and leaves and (type(value) is float or is_count):
+            yield _Number((file.file, expression.lineno, expression.col_offset), value, tuple(leaves), is_count)
+
+
+def _last_part(text: str) -> str:
+    return text.rpartition(".")[2]
+
+
+def _counts(file: source.Source) -> set[str]:
+    """Names and attributes that a file counts up or down by a constant, and sets to nothing but constants else."""
+    counted: set[str] = set()
+    others: set[str] = set()
+    for node in ast.walk(file.tree):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Store):
+            continue
+        name, statement = node.id if isinstance(node, ast.Name) else node.attr, file.parent(node)
+        made = getattr(statement, "value", None)
+        is_whole = isinstance(made, ast.Constant) and type(made.value) is int
+        if is_whole and isinstance(statement, ast.AugAssign) and isinstance(statement.op, (ast.Add, ast.Sub)):
+            counted.add(name)
+        elif not is_whole or not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            others.add(name)
+    return counted - others
 
 
 def _evaluate(node: ast.expr, frame: types.FrameType, file: source.Source, leaves: list[_Leaf]) -> float | None:

@@ -1,5 +1,5 @@
-"""Results of CUDA graphs that a program keeps over the next replay, which writes to the same memory: which lists and
-dicts have them, and whether the replay has changed what they hold.
+"""Results of CUDA graphs that a program keeps over the next replay, which writes to the same memory: which lists,
+deques and dicts have them, and whether the replay has changed what they hold.
 
 Looks around at some of a graph's replays; keeps none of the program's objects. What is made of it when such memory is
 read is in locus/blame/kept_outputs.py.
@@ -7,12 +7,13 @@ read is in locus/blame/kept_outputs.py.
 
 from __future__ import annotations
 
+import collections
 import gc
 import sys
 import types
 import weakref
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -27,7 +28,7 @@ Place = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 """The memory of a tensor: storage, address, sizes, strides."""
 
 containers: dict[int, set[Place]] = {}
-"""By identity: lists and dicts that had results when a replay changed them, and where those are."""
+"""By identity: lists, deques and dicts that had results when a replay changed them, and where those are."""
 
 replay_lines: set[tuple[str, int]] = set()
 """Where replays were called from: file and line of each of the program's frames."""
@@ -96,10 +97,23 @@ def after(bridge: Bridge, look: Look | None) -> None:
 
 
 def results_in(bridge: Bridge, container: object) -> Iterator[set[Place]]:
-    """For each entry of a list or dict, where the results are that it has and that a replay has replaced."""
-    for entry in list(container.values()) if isinstance(container, dict) else list(cast("list[object]", container)):
-        parts = entry.values() if type(entry) is dict else entry if isinstance(entry, (tuple, list)) else (entry,)
+    """For each entry of a list, a deque or a dict, where the results are that it has and that a replay has replaced."""
+    for entry in _entries(container):
+        parts: Iterable[object] = (entry,)
+        if not values.is_tensor(entry):
+            parts = _entries(entry) if isinstance(entry, (dict, list, tuple)) else values.attributes(entry).values()
         yield {place_of(part) for part in parts if values.is_tensor(part) and bridge.kept_state(part)}
+
+
+def _entries(container: object) -> list[object]:
+    """What is in it, without a question to code of the program's."""
+    if isinstance(container, dict):
+        return list(dict.values(container))
+    if isinstance(container, list):
+        return list(list.__iter__(container))
+    if isinstance(container, tuple):
+        return list(tuple.__iter__(container))
+    return list(collections.deque.__iter__(container)) if isinstance(container, collections.deque) else []
 
 
 def place_of(tensor: torch.Tensor) -> Place:

@@ -81,8 +81,27 @@ def correction_of_a_bias():
     return sums
 
 
+class Clock:
+    def __init__(self):
+        self.ticks = 1
+        # FIX 6: self.ticks = torch.ones((), device=device)
+
+
+def count_of_steps():
+    clock, graph = Clock(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        warmed = ones * clock.ticks
+    sums = []
+    for _ in range(3):
+        graph.replay()  # BUG 6: frozen-in-graph
+        sums.append(warmed.sum().item())
+        clock.ticks += 1
+    return sums
+
+
 print("learning rate", learning_rate())
 print("attribute", attribute())
 print("dropout", dropout())
 print("weight of a loss", weight_of_a_loss())
 print("correction of a bias", correction_of_a_bias())
+print("count of steps", count_of_steps())

@@ -94,9 +94,17 @@ def two_calls():
     return round((first - second).abs().sum().item(), 3)
 
 
+def two_of_a_dict():
+    layer = graphed_layer()
+    features = {name: layer(batch[None]) for name, batch in zip("abcd", batches)}  # BUG 7: graph-output-kept
+    # FIX: features = {name: layer(batch[None]).clone() for name, batch in zip("abcd", batches)}
+    return round((features["a"] - features["d"]).abs().sum().item(), 3)
+
+
 print("stacked", stacked())
 print("read one by one", read_one_by_one())
 print("added up", added_up())
 print("kept by an object", kept_by_an_object())
 print("results of a callable", results_of_a_callable())
 print("two calls", two_calls())
+print("two of a dict", two_of_a_dict())
