@@ -227,6 +227,17 @@ Told ready_twice(const Facts& facts) {
   return told;
 }
 
+/// `names`: the members that each of the two ranks gave.
+Told other_group(const Facts& facts) {
+  const int one = facts.ranks.front(), other = facts.ranks.back();
+  return {fmt::format("ranks {} and {} called new_group() for other ranks, as number {}", one, other, facts.count),
+          fmt::format("rank {}: new_group({}) at {}; rank {}: new_group({}) at {}: groups are told apart by the order "
+                      "in which they are made, so these two would wait for each other in vain",
+                      one, facts.names.front(), at(facts.use), other, facts.names.back(), at(facts.made)),
+          {"make all groups on every rank, in the same order, also those that the rank is no member of; which of them "
+           "it uses is decided afterwards"}};
+}
+
 Told sentences(const Facts& facts) {
   switch (facts.seen) {
     case Seen::kCpuTensor:
@@ -271,6 +282,8 @@ Told sentences(const Facts& facts) {
       return mesh_size(facts);
     case Seen::kParentFirst:
       return parent_first(facts);
+    case Seen::kOtherGroup:
+      return other_group(facts);
     case Seen::kOtherValues:
     case Seen::kOtherGradients:
       return left_out(facts);

@@ -37,6 +37,7 @@ namespace locus::engine::ranks {
   each(kOtherSharding, "other-sharding", "sharding")                        \
   each(kMeshSize, "mesh-size", "sharding")                                  \
   each(kParentFirst, "parent-first", "sharding")                            \
+  each(kOtherGroup, "other-group", "ranks-part-ways")                       \
   each(kOtherValues, "other-values", "differs-by-rank")                     \
   each(kOtherGradients, "other-gradients", "differs-by-rank")
 // clang-format on

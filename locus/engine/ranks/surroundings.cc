@@ -58,6 +58,20 @@ constexpr std::string_view kEvenBatches =
 constexpr std::string_view kEvenRounds =
     "give every rank the same number of rounds, or let them end early with Join (torch.distributed.algorithms.join)";
 
+/// Of two calls, one in a loop over batches, and one behind that loop, by a rank that had fewer of them.
+std::optional<Parted> ran_out(int one, const Call& first, const Setting& here, int other, const Call& second,
+                              const Setting& there) {
+  const Location& loop = here.loop ? here.loop->at : first.place;
+  if (!first.feed || !here.loop || here.by_rank || there.by_rank || is_same(here.loop, there.loop)) return std::nullopt;
+  if (second.place.file != loop.file || second.place.line <= loop.line) return std::nullopt;
+  // While a rank is in such a loop, it is known how far it is.
+  if (second.feed && (second.feed->given != second.feed->of || second.feed->of >= first.feed->of)) return std::nullopt;
+  const std::string had = second.feed ? ": it had " + batch_words(*second.feed) : "";
+  return Parted{fmt::format("; rank {}'s is in the `{}` at {}, at {}, and rank {}'s behind that loop{}", one,
+                            here.loop->condition, at(loop), batch_words(*first.feed), other, had),
+                std::string(kEvenBatches)};
+}
+
 }  // namespace
 
 Parted part(int one, const Call& first, int other, const Call& second, const Around& around) {
@@ -69,6 +83,8 @@ Parted part(int one, const Call& first, int other, const Call& second, const Aro
             "make the two calls in the same order on every rank"};
   if (is_same(here.branch, there.branch) && here.in_else != there.in_else)
     return {fmt::format("; they are on different sides of {}", condition_words(*here.branch)), std::string(kTakeOut)};
+  if (std::optional<Parted> uneven = ran_out(one, first, here, other, second, there)) return *std::move(uneven);
+  if (std::optional<Parted> uneven = ran_out(other, second, there, one, first, here)) return *std::move(uneven);
   const bool mine = is_apart(here, there), theirs = is_apart(there, here);
   if (mine || theirs) {
     const bool take_mine = mine && (!theirs || here.by_rank || !there.by_rank);

@@ -19,7 +19,7 @@ Seen = Literal[
     "cpu-tensor", "cpu-module", "shared-device", "shared-checkpoint", "scattered-module", "several-devices",
     "device-ids", "moved-after-wrapping", "optimizer-before", "frozen", "lost", "unused", "second-backward",
     "twice-by-backward", "twice-by-checkpoint", "twice", "pinned", "saved-elsewhere",
-    "mixed-tensors", "other-sharding", "mesh-size", "parent-first", "other-values", "other-gradients",
+    "mixed-tensors", "other-sharding", "mesh-size", "parent-first", "other-group", "other-values", "other-gradients",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from locus import faults, scratch
 from locus.blame import surroundings
 from locus.program import alone, source
 from locus.program.end import End
-from locus.ranks import ended_by, hosts, membership, record
+from locus.ranks import ended_by, groups, hosts, membership, record
 from locus.watch.session import Session
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def install(session: Session) -> None:
 
     from locus.ranks import left_out, reduction
 
+    groups.install(session)
     reduction.install(session)
     left_out.install(session)
     devices.install(session)
