@@ -123,6 +123,27 @@ def test_steps(program):
     assert result.stdout == "the end\n" and "in 2 steps" in result.stderr, result.describe()
 
 
+SEVERAL = """
+import torch
+
+layers = [torch.nn.Linear(4, 4).cuda() for _ in range(3)]
+optimizers = [torch.optim.SGD(layer.parameters(), lr=0.1) for layer in layers]
+for step in range(9):
+    for layer, optimizer, every in zip(layers, optimizers, (1, {every}, 1)):
+        layer(torch.ones(2, 4, device="cuda")).sum().backward()
+        if step % every == 0:
+            optimizer.step()
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.parametrize("every, whole", [(1, 1), (2, 2), (9, 2)])
+def test_steps_of_several_optimizers(program, every, whole):
+    """The program ends when each has made two steps, or one has made a third."""
+    result = check(program, SEVERAL.replace("{every}", str(every)), "--steps", "2")
+    assert result.stdout == "".join(f"{step}\n" for step in range(whole)), result.describe()
+
+
 def test_modules_and_code(program, tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +22,8 @@ from locus.watch import caught, interruptions, made_up, reporter, uncaught, unwa
 from locus.watch.coverage import Coverage
 
 if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
     from locus._bridge import Bridge, Report
     from locus.process.endings import Ending
     from locus.program.shapes import Case
@@ -69,6 +72,7 @@ class Session:
         self.is_child = False
         """Whether another process makes the report, of what this one found too."""
         self._ops_before = 0
+        self._steps_made: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
         self._is_one_of_many = False
         self.cluster: dict[str, object] | None = None
         """What is known of the cluster that the program ran on, where only some of its ranks ran."""
@@ -273,11 +277,13 @@ class Session:
         return self.report(end, finished).render("json")
 
     def reached_limit(self) -> bool:
-        """Whether the program has made all the steps that were asked for."""
-        return self.limit is not None and self.bridge.steps() >= self.limit
+        """Whether the program has made all the steps that were asked for: each of its optimizers has, or one more
+        (the others may step now and then, or no longer)."""
+        made = list(self._steps_made.values())
+        return self.limit is not None and bool(made) and (min(made) >= self.limit or max(made) > self.limit)
 
-    def _count_towards_limit(self, *_: object) -> None:
-        # The hook that counts was registered first, so this one sees the step that has just been made.
+    def _count_towards_limit(self, optimizer: Optimizer, *_: object) -> None:
+        self._steps_made[optimizer] = self._steps_made.get(optimizer, 0) + 1
         if self.reached_limit():
             if self.is_child:  # nobody is above it to catch anything else
                 raise SystemExit(0)
