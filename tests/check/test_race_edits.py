@@ -180,6 +180,30 @@ def test_works_in_a_list_are_waited_for_one_by_one(program, tmp_path, call, edit
     assert set(written) == ({edit} if edit else set())
 
 
+APPENDED = """
+works = []
+for part in parts:
+    works.append({call})
+works[0].wait()
+print(sum(part.sum().item() for part in parts))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "edit"),
+    [("dist.all_reduce(part, async_op=True)", "for work in works:\n    work.wait()"),
+     ("(dist.all_reduce(part, async_op=True), part)", None)],
+    ids=["handles", "pairs"],
+)  # fmt: skip
+def test_works_that_are_appended_to_a_list_are_waited_for(program, tmp_path, call, edit):
+    path = tmp_path / "program.py"
+    appended = APPENDED if edit else APPENDED.replace("works[0].wait()", "works[0][0].wait()")
+    path.write_text(START + GATHERED.partition("outs =")[0] + appended.format(call=call))
+    found = check(program, path, devices=2, options=("--nproc", "2")).findings
+    assert {finding["code"] for finding in found} == {"LOC036"}
+    assert {fix["new"].strip() for finding in found for fix in finding["fixes"]} == ({edit} if edit else set())
+
+
 REDUCED = """
 import torch.distributed as dist
 

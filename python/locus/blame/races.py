@@ -296,14 +296,37 @@ class _Race:
                 if isinstance(made, ast.Call) and started.node in (None, made):
                     return place.insert(f"{text}.wait()")
                 if isinstance(made, ast.ListComp) and started.node is made.elt:
-                    free = (name for name in ("work", "handle") if not place.file.find(place.scope(), ("store", name)))
-                    work = next(free, "each")
-                    return place.insert(f"for {work} in {text}:", f"    {work}.wait()")
+                    return _wait_for_all(place, text)
                 return None
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            kept_in = _kept_in(statement.value, started.node)
+            if kept_in is not None and same and place is not None and place.scope() is started.scope():
+                return _wait_for_all(place, place.file.flat(kept_in))
+            if started.node is not statement.value and (started.node is not None or _takes_calls(statement.value)):
+                return None  # what is called with the handle has no wait() of its own
             edit = rewriting.append_call(started.file, statement.value, ".wait()")
             return (edit, self.first_at) if edit is not None else None
         return None
+
+
+def _takes_calls(call: ast.Call) -> bool:
+    return any(isinstance(part, ast.Call) for given in call.args for part in ast.walk(given))
+
+
+def _kept_in(call: ast.Call, work: ast.AST | None) -> ast.expr | None:
+    """The list that a call appends nothing but a handle to."""
+    function = call.func
+    if not isinstance(function, ast.Attribute) or function.attr != "append" or len(call.args) != 1:
+        return None
+    is_work = isinstance(call.args[0], ast.Call) and work in (None, call.args[0])
+    return function.value if is_work and isinstance(function.value, (ast.Name, ast.Attribute)) else None
+
+
+def _wait_for_all(place: Place, works: str) -> tuple[Edit, Location] | None:
+    """A loop over a list of handles, before the line that needs what they stand for."""
+    free = (name for name in ("work", "handle") if not place.file.find(place.scope(), ("store", name)))
+    work = next(free, "each")
+    return place.insert(f"for {work} in {works}:", f"    {work}.wait()")
 
 
 def _is_stream(value: object, side: RawSide) -> bool:
