@@ -200,6 +200,13 @@ def test_errors_without_findings_have_their_causes_too(program, project):
     assert re.search(r"^4 tests  error   tests/test_other.py:5  ValueError: no N$", said, re.M), said
 
 
+def test_what_pytest_makes_of_an_assert_is_no_name(program, project):
+    text = "import torch\nfrom model import Net\ndef test_it():\n    assert Net().cuda()(torch.ones(1, 4).cuda()).shape"
+    (project / "test_shape.py").write_text(text)
+    result = run(program, project, "--locus", "test_shape.py")
+    assert "`Net.scale` is a plain attribute" in result.stdout and "@py" not in result.stdout, result.describe()
+
+
 def test_collecting_says_nothing_of_findings(program, project):
     assert "locus: n" not in run(program, project, "--locus", "--co").stdout
 

@@ -123,10 +123,11 @@ def as_text(found: Mapping[str, Any]) -> str:
     """For people."""
     test = found["self-test"]
     build = "CUDA build" if "+cu" in found["torch"] else "CPU build" if "+cpu" in found["torch"] else "build unknown"
+    place = f"{found['torch']}  ({found['torch folder']}; {build})"
     lines = [
         f"locus    {found['locus']}  ({pathlib.Path(locus.__file__).parent})",
         f"Python   {found['python']}  ({sys.executable})",
-        f"PyTorch  {found['torch'] or 'not installed'}  ({found['torch folder'] or '-'}; {build})",
+        f"PyTorch  {place if found['torch'] else 'not installed'}",
         f"bridge   {found['bridge'] or 'none for this PyTorch'}",
     ]
     if not test.get("well"):

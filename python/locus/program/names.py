@@ -138,8 +138,8 @@ def _roots(frame: types.FrameType, number: int, mine: bool, bound: dict[str, bat
     stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     passed_on = code.co_varnames[named : named + stars]
     for name, value in values.at_rest(frame.f_locals).items():
-        if type(value) in objects.BARREN or not isinstance(name, str) or name.startswith("__"):
-            continue  # most of what a program has names for
+        if type(value) in objects.BARREN or not isinstance(name, str) or name.startswith(("__", "@")):
+            continue  # most of what a program has names for; with an @, what pytest has made of an assert
         kind: Kind = "batch" if name in bound else "closure" if name in code.co_freevars else "variable"
         is_self = name == "self" or (name == first and _has_method(value, code.co_name))
         rank = (0 if mine else _LIBRARY) + _PASSED_ON * (name in passed_on)

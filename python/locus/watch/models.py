@@ -154,6 +154,6 @@ def _name(root: object, frames: list[types.FrameType]) -> str:
     scopes = [frame.f_locals for frame in frames] + [vars(main) if main is not None else {}]
     for scope in scopes:
         for name, value in values.at_rest(scope).items():
-            if value is root and isinstance(name, str) and name != "self":
+            if value is root and isinstance(name, str) and name != "self" and not name.startswith("@"):
                 return name
     return ""
