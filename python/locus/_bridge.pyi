@@ -8,6 +8,16 @@ from typing import TypeVar, type_check_only
 import torch
 
 from locus._bridge_cards import CardOrder as CardOrder
+from locus._bridge_dry import DrySettings as DrySettings
+from locus._bridge_dry import dry_answer as dry_answer
+from locus._bridge_dry import dry_exactly as dry_exactly
+from locus._bridge_dry import dry_read as dry_read
+from locus._bridge_dry import dry_rows as dry_rows
+from locus._bridge_dry import dry_shapes as dry_shapes
+from locus._bridge_dry import is_dry as is_dry
+from locus._bridge_dry import is_known as is_known
+from locus._bridge_dry import pause_dry as pause_dry
+from locus._bridge_dry import set_known as set_known
 from locus._bridge_graphs import Graph as Graph
 from locus._bridge_graphs import MemoryPool as MemoryPool
 from locus._bridge_graphs import contents_of as contents_of
@@ -51,18 +61,6 @@ _Reporter = Callable[
 ]
 
 torch_version: str
-
-class DrySettings:
-    def __init__(self, keep: int, shapes: str, strict_memory: bool) -> None: ...
-
-def is_dry() -> bool: ...
-def is_known(tensor: torch.Tensor, /) -> bool: ...
-def pause_dry(pause: bool, /) -> None: ...
-def set_known(tensor: torch.Tensor, value: float, /) -> None: ...
-def dry_read(tensor: torch.Tensor, /) -> None: ...
-def dry_rows() -> list[raw.MadeUpRow]: ...
-def dry_shapes() -> str: ...
-def dry_answer(place: str, value: float, /) -> None: ...
 
 # Simulated devices: locus/bridge/python/python.cc, locus/bridge/dry/python.cc
 def simulate(
@@ -273,6 +271,7 @@ class Bridge(ModuleType):
     device_used = staticmethod(device_used)
     devices = staticmethod(devices)
     dry_answer = staticmethod(dry_answer)
+    dry_exactly = staticmethod(dry_exactly)
     dry_read = staticmethod(dry_read)
     dry_rows = staticmethod(dry_rows)
     dry_shapes = staticmethod(dry_shapes)

@@ -40,6 +40,13 @@ IValue twin_of_result(const ReturnGeometry& returned) {
   return at::detail::empty_strided_meta(each.sizes, each.strides, each.type);
 }
 
+/// The tensors in a result, lists of lists too, are unknown.
+void forget(const IValue& value) {
+  if (value.isTensor()) set_knowledge(value.toTensor(), Knowledge::kUnknown);
+  if (!value.isList()) return;
+  for (const IValue& each : value.toListRef()) forget(each);
+}
+
 }  // namespace
 
 bool Call::has_unknown_input() const {
@@ -99,6 +106,10 @@ Answer Call::decide() {
   bound_ = bound_of_result();
   if (plan.dry == Kind::kFill || plan.dry == Kind::kOverwrites) return answer_overwrite();
   const bool unknown = has_unknown_input();
+  if (plan.dry == Kind::kCollective) {  // of host tensors: the bytes travel, and the others wait for them
+    learns_ = false;
+    return unknown ? compute_unknown(/*quietly=*/true) : Answer::kCompute;
+  }
   if (unknown) {
     if (const auto decided = answer_decided()) return *decided;
     switch (plan.dry) {
@@ -290,23 +301,9 @@ Answer Call::compute_unknown(bool quietly) {
   return Answer::kComputeUnknown;
 }
 
-void Call::fill_unknown() const {
-  for (const Tensor& t : operands_) {
-    if (is_unknown(t) && t.layout() == c10::kStrided && t.is_non_overlapping_and_dense()) {
-      fill_for_real(t, c10::isFloatingType(t.scalar_type()) ? at::Scalar(0.5) : at::Scalar(0));
-    }
-  }
-}
-
 void Call::finish() {
   const std::size_t returns = arguments_.op.schema().returns().size();
-  for (std::size_t i = arguments_.stack.size() - returns; i < arguments_.stack.size(); ++i) {
-    const IValue& value = arguments_.stack[i];
-    if (value.isTensor()) set_knowledge(value.toTensor(), Knowledge::kUnknown);
-    if (value.isTensorList()) {
-      for (const auto& each : value.toTensorList()) set_knowledge(Tensor(each), Knowledge::kUnknown);
-    }
-  }
+  for (std::size_t i = arguments_.stack.size() - returns; i < arguments_.stack.size(); ++i) forget(arguments_.stack[i]);
   for (const Tensor& t : written_) set_knowledge(t, Knowledge::kUnknown);
   keep_bound();
   const bool by_values =

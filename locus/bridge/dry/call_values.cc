@@ -83,6 +83,14 @@ void number_from_zero(const Tensor& t) {
 
 }  // namespace
 
+void Call::fill_unknown() const {
+  for (const Tensor& t : operands_) {
+    if (is_unknown(t) && t.layout() == c10::kStrided && t.is_non_overlapping_and_dense()) {
+      fill_for_real(t, c10::isFloatingType(t.scalar_type()) ? at::Scalar(0.5) : at::Scalar(0));
+    }
+  }
+}
+
 void Call::make_pivots_valid() const {
   const auto& arguments = arguments_.op.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -102,6 +102,7 @@ Kind kind_of_operator(std::string_view name) {
       {"aten::_sparse_mm_reduce_impl_backward", Kind::kRefused},
       {"torchvision::nms", Kind::kSuppression},
   };
+  if (name.starts_with("c10d::")) return Kind::kCollective;
   const auto found = table->find(name);
   return found != table->end() ? found->second : Kind::kPlain;
 }

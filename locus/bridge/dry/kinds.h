@@ -23,6 +23,7 @@ enum class Kind : std::uint8_t {
   kIndicesOf,     ///< its last result is places along a dimension, of which there are so many
   kFill,          ///< overwrites all of its first operand by one value
   kOverwrites,    ///< overwrites all of its first operand
+  kCollective,    ///< every rank takes part in it, whatever it knows
   kDrawsFrom,     ///< draws from a distribution that its operands are the parameters of
   kUnscale,       ///< GradScaler's: changes gradients, finds nothing infinite
   kBatchNorm,     ///< what it saves has no elements in evaluation

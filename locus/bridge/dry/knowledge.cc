@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "locus/bridge/door/check.h"
 #include "locus/bridge/door/watch.h"
@@ -109,9 +110,18 @@ void set_bound(const at::Tensor& t, std::int64_t bound) noexcept {
   if (block != nullptr) block->bound = fits ? static_cast<std::uint32_t>(bound) : 0;
 }
 
+namespace {
+constexpr std::size_t kExact = std::size_t{16} << 20;
+thread_local bool t_exact = false;
+}  // namespace
+
+ExactScope::ExactScope() noexcept : before_(std::exchange(t_exact, true)) {}
+ExactScope::~ExactScope() { t_exact = before_; }
+
 bool is_small(std::size_t bytes, at::ScalarType type, bool on_host) noexcept {
   const std::size_t keep = g_settings.keep;
   if (bytes <= (on_host ? kScalarOnHost : kScalar)) return true;
+  if (t_exact && c10::isIntegralType(type, /*includeBool=*/true) && bytes <= kExact) return true;
   if (on_host && c10::isIntegralType(type, /*includeBool=*/true)) return bytes <= std::max(keep, std::size_t{1}) << 12;
   return bytes <= (on_host || c10::isIntegralType(type, /*includeBool=*/true) ? keep * kSteering : keep);
 }

@@ -56,6 +56,18 @@ inline bool is_unknown(const at::Tensor& t) noexcept { return knowledge_of(t) !=
 /// Whether a tensor of so many bytes is computed for real. What steers a program (integers, flags) may be larger, and
 /// so may what is on the host.
 bool is_small(std::size_t bytes, at::ScalarType type, bool on_host) noexcept;
+/// For its lifetime this thread computes all that is not large, whatever is kept: for PyTorch's own bookkeeping in
+/// tensors, which no program sees.
+class ExactScope {
+ public:
+  ExactScope() noexcept;
+  ~ExactScope();
+  ExactScope(const ExactScope&) = delete;
+  ExactScope& operator=(const ExactScope&) = delete;
+
+ private:
+  bool before_;
+};
 std::size_t bytes_of_storage(const at::Tensor& t) noexcept;
 /// Whether the tensor is the whole of its storage: what is written to it leaves nothing of what was there.
 bool covers_storage(const at::Tensor& t) noexcept;

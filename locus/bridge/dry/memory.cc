@@ -7,6 +7,9 @@
 #include <ATen/SparseTensorImpl.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "locus/bridge/dry/knowledge.h"
@@ -82,6 +85,47 @@ bool make_parts_harmless(const at::Tensor& t) {
     fill_for_real(part, at::Scalar(0));
   }
   return unknown;
+}
+
+namespace {
+
+constexpr std::size_t kMadeUpAtMost = std::size_t{256} << 20;  // a larger storage has the system's zeros
+
+/// The storages that have made-up bytes.
+struct Filled {
+  std::mutex mutex;
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> storages;
+  std::size_t limit = 1024;
+
+  bool add(const at::Tensor& t) {
+    const c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
+    const std::lock_guard guard(mutex);
+    const auto found = storages.find(storage);
+    if (found != storages.end() && !found->second.expired()) return false;
+    if (storages.size() >= limit) {
+      std::erase_if(storages, [](const auto& each) { return each.second.expired(); });
+      limit = std::max<std::size_t>(1024, storages.size() * 2);
+    }
+    storages.insert_or_assign(storage, c10::weak_intrusive_ptr<c10::StorageImpl>(t.storage().getWeakStorageImpl()));
+    return true;
+  }
+};
+
+}  // namespace
+
+void make_up_bytes(const at::Tensor& t) {
+  const std::size_t bytes = bytes_of_storage(t);
+  if (!t.device().is_cpu() || t.layout() != c10::kStrided || bytes > kMadeUpAtMost ||
+      is_small(bytes, t.scalar_type(), /*on_host=*/true)) {
+    return;
+  }
+  static auto* filled = new Filled;
+  if (!filled->add(t)) return;
+  TensorGeometry whole;
+  whole.type = t.scalar_type();
+  whole.sizes.assign(1, static_cast<std::int64_t>(bytes / t.element_size()));
+  whole.strides.assign(1, 1);
+  fill_for_real(tensor_on(t.storage(), /*on_host=*/true, /*unknown=*/false, whole), made_up_value(whole.type));
 }
 
 at::Scalar as_read(const at::Scalar& value, at::ScalarType type) {

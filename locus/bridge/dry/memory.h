@@ -31,6 +31,10 @@ inline bool is_plain_for_dry(const at::Tensor& t) { return t.layout() == c10::kS
 /// parts are known, and for other tensors.
 bool make_parts_harmless(const at::Tensor& t);
 
+/// Gives an unknown tensor of the host made-up bytes, before somebody reads them. A storage gets them once: what was
+/// read stays, and so does what the program has written over it. Those of large tensors are left as they are.
+void make_up_bytes(const at::Tensor& t);
+
 /// A made-up number as a tensor of this type would hand it to the host.
 at::Scalar as_read(const at::Scalar& value, at::ScalarType type);
 

@@ -7,6 +7,7 @@
 
 #include "locus/bridge/door/origins.h"
 #include "locus/bridge/dry/knowledge.h"
+#include "locus/bridge/dry/memory.h"
 #include "locus/bridge/python/module.h"
 
 namespace py = pybind11;
@@ -54,7 +55,13 @@ void define_dry(py::module_& m) {
   m.def("pause_dry", [](bool pause) { dry::g_on.store(!pause, std::memory_order_relaxed); });
   m.def("set_known", &set_known);
   m.def("dry_read", [](const at::Tensor& t) {
-    if (dry::on() && dry::is_unknown(t)) dry::note_value_read();
+    if (!dry::on() || !dry::is_unknown(t)) return;
+    dry::note_value_read();
+    dry::make_up_bytes(t);
+  });
+  m.def("dry_exactly", [](const py::function& call) {
+    const dry::ExactScope scope;
+    return call();
   });
   m.def("dry_rows", &rows);
   m.def("dry_shapes", [] {

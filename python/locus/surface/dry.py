@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 
+from locus.surface import dry_files
+
 if TYPE_CHECKING:
     from locus._bridge import Bridge
-
-_PASSED_THROUGH = 1 << 20
-"""Bytes; files with larger tensors are written and read without them."""
 
 
 def install(bridge: Bridge) -> None:
@@ -21,13 +19,14 @@ def install(bridge: Bridge) -> None:
     _count_reads(bridge, torch.Tensor)
     _copy_without_bytes(bridge, torch.Tensor)
     _make_new_of_plain(bridge, torch.Tensor)
-    _save_without_bytes(bridge)
-    _load_without_bytes()
+    dry_files.install(bridge)
+    if torch.distributed.is_available():
+        _keep_bookkeeping(bridge)
 
 
 def _count_reads(bridge: Bridge, kind: type[torch.Tensor]) -> None:
-    """tolist() and numpy() of a host tensor read its memory."""
-    for name in ("tolist", "numpy"):
+    """tolist(), numpy() and what takes a tensor by its address read a host tensor's memory."""
+    for name in ("tolist", "numpy", "__dlpack__"):
         plain = getattr(kind, name)
 
         @functools.wraps(plain)
@@ -82,54 +81,16 @@ def _make_new_of_plain(bridge: Bridge, kind: type[torch.Tensor]) -> None:
         setattr(kind, name, new)
 
 
-def _save_without_bytes(bridge: Bridge) -> None:
-    """torch.save(): what has no values leaves a hole in the file."""
-    skip = getattr(torch.serialization, "skip_data", None)
-    if skip is None:
-        return
-    plain = torch.save
+def _keep_bookkeeping(bridge: Bridge) -> None:
+    """DistributedDataParallel compares sizes of parameters over the ranks, and agrees on buckets, in tensors."""
+    reducer = torch._C._distributed_c10d.Reducer
+    for owner, name in ((torch.distributed, "_verify_params_across_processes"), (reducer, "_rebuild_buckets")):
+        plain: Callable[..., object] | None = getattr(owner, name, None)
+        if plain is None:
+            continue
 
-    @functools.wraps(plain)
-    def save(obj: object, f: object, *arguments: object, **named: object) -> object:
-        if not _has_large_unknown(bridge, obj):
-            return plain(obj, f, *arguments, **named)  # type: ignore[arg-type]
-        with skip():
-            return plain(obj, f, *arguments, **named)  # type: ignore[arg-type]
+        @functools.wraps(plain)
+        def exactly(*arguments: object, _plain: Callable[..., object] = plain, **named: object) -> object:
+            return bridge.dry_exactly(functools.partial(_plain, *arguments, **named))
 
-    torch.save = save  # type: ignore[assignment]
-
-
-def _load_without_bytes() -> None:
-    """torch.load(): a file is mapped, not read, where that is possible."""
-    plain = torch.load
-
-    @functools.wraps(plain)
-    def load(f: object, *arguments: object, **named: object) -> object:
-        if isinstance(f, (str, os.PathLike)) and "mmap" not in named and _is_large_archive(f):
-            named["mmap"] = True
-        return plain(f, *arguments, **named)  # type: ignore[arg-type]
-
-    torch.load = load
-
-
-def _is_large_archive(path: str | os.PathLike[str]) -> bool:
-    try:
-        name = os.fspath(path)
-        with open(name, "rb") as file:
-            return file.read(4) == b"PK\x03\x04" and os.path.getsize(name) > _PASSED_THROUGH
-    except OSError:
-        return False
-
-
-def _has_large_unknown(bridge: Bridge, value: object, depth: int = 6) -> bool:
-    if isinstance(value, torch.Tensor):
-        return value.nbytes > _PASSED_THROUGH and not bridge.is_known(value)
-    if isinstance(value, torch.nn.Module):
-        return any(_has_large_unknown(bridge, each, 0) for each in value.state_dict().values())
-    if depth == 0:
-        return False
-    if isinstance(value, dict):
-        return any(_has_large_unknown(bridge, each, depth - 1) for each in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_has_large_unknown(bridge, each, depth - 1) for each in value)
-    return False
+        setattr(owner, name, exactly)
