@@ -339,6 +339,25 @@ def test_stages_of_one_pipeline_stand_for_those_of_the_others(tmp_path):
     assert any("taken to be the same at train.py" in each for each in report["cluster"]["unknown"])
 
 
+RING = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank, world = dist.get_rank(), dist.get_world_size()
+x, y = torch.full((3,), float(rank), device="cuda"), torch.empty(3, device="cuda")
+sent = dist.P2POp(dist.isend, x, (rank + 1) % world)
+for work in dist.batch_isend_irecv([sent, dist.P2POp(dist.irecv, y, (rank - 1) % world)]):
+    work.wait()
+assert y[0].item() == (rank - 1) % world, y
+"""
+
+
+def test_a_ring_of_messages_without_a_mesh(tmp_path):
+    """The first rank waits for the last one before anything is known of the others."""
+    report, done = check(tmp_path, RING, "--nproc", "4", "--ranks", "auto")
+    assert done.returncode == 0 and not report["findings"], done.stderr
+    assert [each["rank"] for each in report["cluster"]["ranks"]] == [0, 1, 2, 3]
+
+
 @pytest.mark.slow
 def test_more_stages_than_ranks_that_run_at_one_time(tmp_path):
     """All of them wait for one that has not been started: there is no way on but to start it."""

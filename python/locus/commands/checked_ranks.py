@@ -79,7 +79,7 @@ class Ranks(NamedTuple):
             if self.together.is_whole:
                 checking.judge(session, folder, self.together.codes)
             ran = len(shape.here) if roles is None else len(roles.why)
-            if not session.finding_count() and not checking.joined(session, folder):
+            if not patience.came and not session.finding_count() and not checking.joined(session, folder):
                 session.incomplete = _why_not_joined(ran, codes)
             if roles is not None:
                 calls = children.files(folder, alone.CALLS)

@@ -82,13 +82,24 @@ class _Ranks:
             # Where all wait, only a further one lets them go on: all stages of a pipeline are there at one time.
             if working >= _at_once() or (working and len(self.running) >= _at_most(len(self.running))):
                 break
-            if self.chosen.is_auto and rank != 0 and not self._knows_roles():
+            if self.chosen.is_auto and rank != 0 and not held_up and not self._knows_roles():
+                break
+            if not working and self.running and _free_memory() < _MEMORY_OF_A_RANK:
+                self._give_up(sorted(set(held_up.values()) & set(left)))
                 break
             self._start(rank)
         for wanted in held_up.values():  # nobody will come to be started
             if wanted not in self.roles.why:
                 self.bridge.say_rank_ended(self.folder, wanted)
         return bool(self.running)
+
+    def _give_up(self, wanted: list[int]) -> None:
+        """There is no memory for another rank beside those that wait: what these send is not known, then."""
+        for rank in wanted:
+            self.bridge.say_rank_ended(self.folder, rank)
+            words = f"there was no memory for rank {rank} beside the {len(self.running)} that waited for it and others"
+            if words not in self.roles.unknown:
+                self.roles.unknown.append(words)
 
     def _doer(self, wanted: int, rank: int) -> int:
         """Whose message a rank waits for, that of the one it wants or of the one that stands for it."""
@@ -155,15 +166,20 @@ def _at_once() -> int:
 
 def _at_most(running: int) -> int:
     """How many may be there at all, those among them that wait for others, while some can go on."""
-    free = _MEMORY_OF_ALL
+    free = _free_memory()
+    return max(_at_once(), 2, min(_MEMORY_OF_ALL // _MEMORY_OF_A_RANK, running + free // _MEMORY_OF_A_RANK))
+
+
+def _free_memory() -> int:
+    """Bytes that this machine has left for ranks; as much as they may take at all where it does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
-                    free = min(free, int(line.split()[1]) << 10)
+                    return min(_MEMORY_OF_ALL, int(line.split()[1]) << 10)
     except (OSError, ValueError, IndexError):
         pass
-    return max(_at_once(), 2, min(_MEMORY_OF_ALL // _MEMORY_OF_A_RANK, running + free // _MEMORY_OF_A_RANK))
+    return _MEMORY_OF_ALL
 
 
 def launch(
