@@ -109,11 +109,12 @@ def changed(graph: object) -> Iterator[tuple[str, object, object]]:
 
 
 def _goes_on(graph: object, number: _Number, leaf: _Leaf, now: float | None) -> bool:
-    """Whether a count has moved since the first replay, and no other graph was captured with it: a program that has a
-    graph for each place counts them, too."""
+    """Whether a count has gone on from the number in the graph since the first replay, and no other graph was captured
+    with it: a program that has a graph for each place counts them, too, and one that captures for the longest sequence
+    begins to count anew."""
     if any(number.key in numbers for other, numbers in list(_captures.items()) if other is not graph):
         return False
-    return now is not None and _first_counts.setdefault(graph, {}).setdefault(leaf.text, now) != now
+    return now is not None and leaf.value == _first_counts.setdefault(graph, {}).setdefault(leaf.text, now)
 
 
 def _is_captured_again(graph: object, number: _Number, leaf: _Leaf, now: float) -> bool:

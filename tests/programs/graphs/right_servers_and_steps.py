@@ -175,6 +175,29 @@ def a_graph_for_each_slot():
     return slots.sum(1).tolist(), slot
 
 
+class Rows:
+    """Captured for as many rows as there may be; how many there are is the host's business."""
+
+    def __init__(self):
+        self.rows = torch.zeros(4, 8, device=device)
+        self.count = 4
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.doubled = self.rows.mul(2).div(self.count)
+        self.count = 0
+
+    def add(self, value):
+        self.rows[self.count].fill_(value)
+        self.count += 1
+        self.graph.replay()
+        return self.doubled[: self.count].sum().item()
+
+
+def captured_for_the_most():
+    rows = Rows()
+    return [rows.add(value) for value in range(1, 5)]
+
+
 print("a graph for each size", a_graph_for_each_size())
 print("a tree of graphs", a_tree_of_graphs())
 print("scaler around a graph", scaler_around_a_graph())
@@ -182,3 +205,4 @@ print("learning rate as a tensor", learning_rate_as_a_tensor())
 print("copies in a window", copies_in_a_window())
 print("counted on both sides", counted_on_both_sides())
 print("a graph for each slot", a_graph_for_each_slot())
+print("captured for the most", captured_for_the_most())
