@@ -352,15 +352,20 @@ assert y[0].item() == (rank - 1) % world, y
 
 
 def test_a_ring_of_messages_without_a_mesh(tmp_path):
-    """The first rank waits for the last one before anything is known of the others."""
     report, done = check(tmp_path, RING, "--nproc", "4", "--ranks", "auto")
     assert done.returncode == 0 and not report["findings"], done.stderr
     assert [each["rank"] for each in report["cluster"]["ranks"]] == [0, 1, 2, 3]
 
 
+def test_ranks_that_all_receive_first_are_no_green(tmp_path):
+    calls = "dist.recv(y, (rank - 1) % world)\ndist.send(x, (rank + 1) % world)\n"
+    _, done = check(tmp_path, RING.partition("sent =")[0] + calls, "--nproc", "3", "--ranks", "auto")
+    assert done.returncode == 2, done.stderr
+    assert "ranks 0, 1, 2 waited for each other" in " ".join(done.stderr.split()), done.stderr
+
+
 @pytest.mark.slow
 def test_more_stages_than_ranks_that_run_at_one_time(tmp_path):
-    """All of them wait for one that has not been started: there is no way on but to start it."""
     (tmp_path / "train.py").write_text(STAGES)
     done = run("check", "--dry", "--nproc", "14", "--ranks", "auto", "train.py", "14", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -81,6 +81,8 @@ class Ranks(NamedTuple):
             ran = len(shape.here) if roles is None else len(roles.why)
             if not patience.came and not session.finding_count() and not checking.joined(session, folder):
                 session.incomplete = _why_not_joined(ran, codes)
+            if roles is not None and roles.stuck and not session.finding_count():
+                session.incomplete = roles.stuck
             if roles is not None:
                 calls = children.files(folder, alone.CALLS)
                 checking.compare(session, folder, calls, codes)

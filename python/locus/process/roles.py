@@ -24,6 +24,8 @@ class Roles:
         self.why: dict[int, str] = {}
         self.left_out: set[int] = set()
         self.unknown: list[str] = []
+        self.stuck = ""
+        """That ranks waited for each other's messages, none of which was sent; empty: none have."""
         self.meshes: list[Mesh] = []
         self._texts: dict[str, rank_text.Read] = {}
         self._by_dimension: list[tuple[str, int, str]] = []

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MEMORY_OF_A_RANK = 700 << 20
 """Bytes that a rank of a large model takes on the host, about: import torch, and the program's own objects."""
 _MEMORY_OF_ALL = 8 << 30
+_RING = 1.25
+"""Seconds that a ring of waits must last: less than those after which its ranks give up (engine/ranks/mailbox.cc)."""
 _LOOK = 0.25
 """Seconds between two looks at what the ranks have said."""
 
@@ -54,6 +56,7 @@ class _Ranks:
         self.codes: dict[int, int] = {}
         self.end = End()
         self.heard: dict[str, int] = {}
+        self.ring, self.ring_since = list[int](), 0.0
 
     @functools.cached_property
     def bridge(self) -> Bridge:
@@ -75,6 +78,7 @@ class _Ranks:
         """Starts what may run now; whether anything runs."""
         waiting = {rank: self.bridge.rank_waits_for(self.folder, rank) for rank in self.running}
         held_up = {rank: self._doer(wanted, rank) for rank, wanted in waiting.items() if wanted >= 0}
+        self._look_for_ring(waiting)
         left = [rank for rank in sorted(self.roles.why) if rank not in self.running and rank not in self.codes]
         left.sort(key=lambda rank: rank not in held_up.values())  # somebody waits for the first ones
         for rank in left:
@@ -92,6 +96,25 @@ class _Ranks:
             if wanted not in self.roles.why:
                 self.bridge.say_rank_ended(self.folder, wanted)
         return bool(self.running)
+
+    def _look_for_ring(self, waiting: dict[int, int]) -> None:
+        """Ranks that wait for each other are let go after two seconds, and what they then do is not what they would."""
+        ring: list[int] = []
+        for start in sorted(waiting):
+            path = [start]
+            while (wanted := waiting.get(path[-1], -1)) >= 0 and wanted not in path:
+                path.append(wanted)
+            if wanted == start and len(path) > 1:
+                ring = path
+                break
+        if ring != self.ring:
+            self.ring, self.ring_since = ring, time.monotonic()
+        elif ring and time.monotonic() - self.ring_since > _RING and not self.roles.stuck:
+            self.roles.stuck = (
+                f"ranks {', '.join(map(str, sorted(ring)))} waited for each other, each for a message that the next "
+                "had not sent; with all ranks they would wait for good. Let one side send before it receives, or make "
+                "both calls with batch_isend_irecv()"
+            )
 
     def _give_up(self, wanted: list[int]) -> None:
         """There is no memory for another rank beside those that wait: what these send is not known, then."""
