@@ -15,7 +15,7 @@ import torch
 
 from locus.fixing import device_text, name_scopes, rewriting
 from locus.fixing.rewriting import append_call, ends_line, indent_of, nn_name
-from locus.program import bindings, histories, moments, objects, places, source, values
+from locus.program import bindings, contexts, histories, moments, objects, places, source, values
 from locus.program.shapes import Edit
 from locus.program.source import Change
 from locus.program.text_index import last_line, span
@@ -34,7 +34,7 @@ def register_buffer(request: Request) -> Edit | None:
     if stored is None:
         return None
     file, statement, target, value = stored
-    if isinstance(value, ast.Constant):
+    if isinstance(value, ast.Constant) and not (value.value is None and _is_put_before_move(request, file, target)):
         return None  # `self.prior = None`: the tensor came later, and a buffer of nothing moves nothing
     if file.text_between(target, value).strip().endswith("("):
         return None  # a value in parentheses of its own: the brackets would not match
@@ -42,6 +42,25 @@ def register_buffer(request: Request) -> Edit | None:
     head = Change(*span(statement)[:2], *span(value)[:2], words)
     note = "persistent=False leaves state_dict() as it was, so that saved models still load"
     return file.edit([head, Change.after(value, ", persistent=False)")], note)
+
+
+def _is_put_before_move(request: Request, file: source.Source, target: ast.Attribute) -> bool:
+    """Whether a method that puts a tensor into an attribute was called, where the text says, before the module was
+    moved: a buffer of that name takes it in, and is moved."""
+    holder = _holder(request)
+    moved = moments.moves_of(holder.module)[0] if holder is not None else None
+    around = file.scope(name_scopes.function_of(file, target))
+    methods = {
+        getattr(name_scopes.function_of(file, stored), "name", "")
+        for stored in (file.find(around, ("stored attribute", target.attr)) if around is not None else ())
+        if stored is not target
+    } - {"", "__init__"}
+    calls = [each for method in methods for each in contexts.calls_of(request.users, method)]
+    return bool(calls) and moved is not None and all(
+        at.file.file == moved["file"] and call.lineno < moved["line"]
+        and getattr(at.scope, "name", "<module>") == moved["function"].rpartition(".")[2]
+        for at, call in calls
+    )  # fmt: skip
 
 
 def _is_moved(request: Request) -> bool:
