@@ -50,7 +50,8 @@ def on_the_way(
     told: list[list[Fact]] = [statements.said_at(link) for link in links]
     lines = Lines([], [], [])
     if not only_sure:
-        for number, fact in list(pointed.on_way(links, any(told), steps, trail, is_batch)):
+        used_in = use.statement if use is not None else None
+        for number, fact in list(pointed.on_way(links, any(told), steps, trail, is_batch, used_in)):
             told[number].append(fact)
         elsewhere, at_use = uses.weigh(links, steps, use, trail.held[-1][2] if trail.held else 0)
         lines.at_use.extend(at_use)
@@ -168,10 +169,12 @@ def at_use(
     # A layer that is meant to be on the host: its result is handed over here.
     computed = values.is_module(layer) and any(not parameter.is_cuda for parameter in layer.parameters())
     said: list[Fact] = ["host_value_at_use"] if host or sample or moved_too or computed else []
-    if _is_given_moved(file, scope, use.node):
+    if _is_given_moved(file, scope, use.node, node):
         said.append("same_call_moved")
     if came_in and uses.moves_fellow_argument(use, name, device):
         said.append("fellow_argument_moved")
+    if trail is not None and trail.links and siblings.is_moved_in(trail.links[0], use.statement):
+        said.append("sibling_is_moved")
     if not said:
         return None
     words = device_text.write(file, node, device, users)
@@ -204,9 +207,11 @@ def _wants_it_there(file: source.Source, node: ast.AST) -> bool:
     return is_tied or uses.moved_around(file, node) is not None
 
 
-def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None) -> bool:
-    """Whether the function makes the same call again, with what it passes moved there."""
+def _is_given_moved(file: source.Source, scope: ast.AST, call: ast.AST | None, node: ast.expr) -> bool:
+    """Whether the function makes the same call again, with what it passes first moved there, which is `node` here."""
     if not isinstance(call, ast.Call) or not call.args or not isinstance(call.func, ast.Attribute):
+        return False
+    if len(call.args) > 1 and any(node is other for other in call.args[1:]):
         return False
     if bindings.is_move(call.args[0]):
         return False
@@ -248,6 +253,10 @@ def _cause(link: Link, device: str, users: list[types.FrameType], mixed: bool = 
     method = node.func if isinstance(node, ast.Call) and batches.root(node) is not None else None
     split = method.value if isinstance(method, ast.Attribute) else None
     edit = None
+    if is_value and not unpacked and device.startswith("cuda") and statements.is_list_of_tensors(link):
+        words = device_text.write(file, node, device, users)
+        elements = f"[t.to({words}) for t in {file.segment(node)}]"
+        return Cause(location_of(file, node), file.edit([source.Change.replace(node, elements)]))
     inside = next((each for each in ast.walk(link.node) if nested.passed_by(each) is not None), None)
     if inside is not None:
         edit = nested.recursion(file, inside)

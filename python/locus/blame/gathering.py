@@ -138,8 +138,7 @@ def _where_placed(found: Candidates, known: Known) -> None:
         card = placings.of_unnamed_card(steps, device, known.users, known.others)
         if card is not None:
             found.add("put_on_card", card, ["card_not_named"])
-        statement = known.use.statement if known.use is not None else None
-        if statement is not None and placings.is_moved_for(steps, statement):
+        if placings.is_moved_for(steps, known.users):
             wrong = placings.of_wrong_card(steps, device, known.users, known.others)
             if wrong is not None:
                 found.add("put_on_card", wrong, ["moved_for_this_use"])

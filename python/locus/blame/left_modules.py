@@ -66,9 +66,19 @@ def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
     code = users[0].f_code if users else None
     names = code.co_varnames if code is not None else ()  # none for a module's own frame: it has everything
     given = [users[0].f_locals.get(name) for name in names]
-    votes = collections.Counter(str(value.device) for value in given if values.is_tensor(value))
+    # What one line has moved there has one vote.
+    placed = {_moved_at(value) for value in given if values.is_tensor(value)}
+    votes = collections.Counter(device for _, device in placed)
     device, count = next(iter(votes.most_common(1)), ("", 0))
     return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
+
+
+def _moved_at(tensor: torch.Tensor) -> tuple[object, str]:
+    """The line that moved a tensor to its device, if that was the last that was done to it, else the tensor; and the
+    device."""
+    last = histories.history(tensor)[-1:]
+    moved = last and last[0].facts["action"] == "moved" and last[0].facts["at"]["line"]
+    return (last[0].facts["at"]["file"], moved) if moved else id(tensor), str(tensor.device)
 
 
 def _late_tensor(module: torch.nn.Module, facts: Operand) -> Cause | None:

@@ -10,9 +10,11 @@ import ast
 import types
 from collections.abc import Sequence
 
+import torch
+
 from locus.blame.candidates import Cause
 from locus.fixing import device_text, name_scopes, rewriting
-from locus.program import bindings, histories, source
+from locus.program import batches, bindings, histories, links, source, values
 
 _PASSES_ON = {"detach", "contiguous", "view", "reshape", "requires_grad_", "t", "squeeze", "unsqueeze", "flatten"}
 """Methods whose result shares memory with what they are called on."""
@@ -58,22 +60,58 @@ def of_unnamed_card(
     return of_wrong_card(steps, device, users, others) or Cause(placed.facts["at"], None)
 
 
-def is_moved_for(steps: list[histories.Step], use: ast.stmt) -> bool:
-    """`labels = labels.to(first)`, `ramp = torch.ones(3, device=first)`, which nobody reads but the statement that
-    wants it on another card."""
+def is_moved_for(steps: list[histories.Step], users: list[types.FrameType]) -> bool:
+    """`labels = labels.to(first)`, `ramp = torch.ones(3, device=first)`, which nobody reads but what wants it on
+    another card: the statement that runs, and others that have nothing to do with the first."""
     placed = _placed(steps)
-    if placed is None or placed is not steps[-1] or placed.facts["action"] not in ("moved", "created"):
+    if placed is None or placed.facts["action"] not in ("moved", "created") or placed.file is None:
         return False
     file, call = placed.file, placed.call
-    statement = file.statement(call) if file is not None and call is not None else None
-    if file is None or not isinstance(statement, ast.Assign) or statement.value is not call:
+    statement = file.statement(call) if call is not None else None
+    if call is None or not isinstance(statement, ast.Assign) or not placed.facts["device"].startswith("cuda"):
         return False
-    target = statement.targets[0]
-    if len(statement.targets) != 1 or not isinstance(target, ast.Name) or not placed.facts["device"].startswith("cuda"):
+    bound = [target for target, value in bindings.pairs(statement) if value is call]
+    scope = name_scopes.function_of(file, call)
+    frame = name_scopes.frame_of(file, scope, users)
+    if len(bound) != 1 or not isinstance(bound[0], ast.Name) or frame is None:
         return False
-    reads = file.find(name_scopes.function_of(file, call), ("load", target.id))
-    readers = [file.statement(node) for node in reads]
-    return use in readers and all(reader in (use, statement) for reader in readers)
+    around = file.statements_at(frame.f_lineno or 0)
+    running = around[-1] if around else None
+    names = {name for target, _ in bindings.pairs(statement) for name in batches.targets(target)}
+    flow = links.flow_of(file, scope)
+    nodes = [node for node in file.find(scope, ("load", bound[0].id)) if name_scopes.function_of(file, node) is scope]
+    reads = [node for node in nodes if flow is not None and any(each.node is statement for each in flow.reaching(node))]
+    here = [node for node in reads if file.statement(node) is running]
+    # What was computed of it since may have been computed with something of that card.
+    asked = reads if steps[-1] is not placed else [node for node in reads if node not in here]
+    return bool(here) and all(_meets_nothing_on(file, node, frame, placed.facts["device"], names) for node in asked)
+
+
+def _meets_nothing_on(
+    file: source.Source, node: ast.AST, frame: types.FrameType, device: str, besides: set[str]
+) -> bool:
+    """Whether the expression in which a value meets others has none that is on a device: no tensor but those of these
+    names, no module, no object that may hold some."""
+    for around in [node, *file.ancestors(node)]:
+        if isinstance(around, ast.stmt):
+            break
+        named = [n for n in ast.walk(around) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        held = [values.name_in(frame, each.id) for each in named if each.id not in besides]
+        met = [value for value in held if value is not values.MISSING and not isinstance(value, _HOLDS_NOTHING)]
+        if met:
+            return not any(_is_or_may_be_on(value, device) for value in met)
+    return True
+
+
+def _is_or_may_be_on(value: object, device: str) -> bool:
+    if values.is_tensor(value):
+        return str(value.device) == device
+    if values.is_module(value):
+        return any(str(parameter.device) == device for parameter in value.parameters())
+    return True
+
+
+_HOLDS_NOTHING = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type, int, float, str, torch.device)
 
 
 def _said(call: ast.Call) -> list[ast.expr]:

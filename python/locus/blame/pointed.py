@@ -24,10 +24,13 @@ _GATHERING = {"stack", "cat", "concat", "pad_sequence", "vstack", "hstack", "def
 
 
 def on_way(
-    links: list[Link], is_said: bool, steps: list[histories.Step], trail: trails.Trail, is_batch: bool
-) -> Iterator[tuple[int, Fact]]:
+    links: list[Link], is_said: bool, steps: list[histories.Step], trail: trails.Trail, is_batch: bool,
+    used_in: ast.stmt | None,
+) -> Iterator[tuple[int, Fact]]:  # fmt: skip
     """What the links together with the value's history say of one of them; `is_said`: a statement says it by itself."""
     for number, each in enumerate(links):
+        if number == 0 and used_in is not None and siblings.is_moved_in(each, used_in):
+            continue  # moved there in passing: so is this
         if siblings.is_rebound_beside(each) or (siblings.moved_nearby(each) and not _is_made_there(each, links)):
             yield number, "rest_is_moved"
     pointed: list[tuple[Link | None, Fact]] = []

@@ -222,6 +222,13 @@ def is_bound_at(link: Link, moved: ast.expr) -> bool:
     return any(each.node is link.statement or file.statement(each.node) is link.statement for each in reaching)
 
 
+def is_moved_in(link: Link, statement: ast.stmt) -> bool:
+    """`loss = criterion(model(x.to(device)), y)` in `for x, y in pairs:`: what a loop gives beside a value is moved in
+    the very statement that uses the value, and nowhere else."""
+    moves = moved_in_loop(link)
+    return bool(moves) and all(link.context.file.statement(move) is statement for move in moves)
+
+
 def moved_in_loop(link: Link) -> list[bindings.Move]:
     """The moves of what a loop gives beside a value: `x.to(device)` in `for x, y in pairs:`."""
     loop, names = link.statement, batches.targets(link.target) if link.target is not None else []

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def said_at(link: Link) -> list[Fact]:
     """What a statement itself says about the value that flows through it."""
+    if is_list_of_tensors(link) and link.how == "argument":
+        return ["sibling_is_moved"] if siblings.moved_in_statement(link) else []
     if link.how in ("loop", "made") or is_container(link):
         return []
     inside = list(ast.walk(link.node))
@@ -26,9 +28,27 @@ def said_at(link: Link) -> list[Fact]:
 
 def _is_moved_elsewhere(link: Link) -> bool:
     """Whether the function binds the same name twice, once moved and here not."""
+    if link.how == "attribute":
+        return _is_placed_elsewhere(link)
     if link.how != "assign" or not isinstance(link.node, ast.Call):
         return False
     return any(bindings.is_move(value) and siblings.moves_tensor(value) for _, value in other_bindings(link))
+
+
+def _is_placed_elsewhere(link: Link) -> bool:
+    """`self.mean = state["mean"]`, as it was given, where another method of the class places what it keeps there."""
+    given, scope, target = link.node, link.context.scope, link.target
+    while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and not given.args:
+        given = given.func.value  # `.clone()`
+    if not isinstance(target, ast.Attribute) or root_name(given) not in bindings.parameters(scope)[1:]:
+        return False
+    for file, tree in bindings.class_trees(link.context.me) if link.context.me is not values.MISSING else ():
+        for stored in file.find(tree, ("stored attribute", target.attr)):
+            statement = file.statement(stored)
+            for other, value in bindings.pairs(statement) if statement is not link.statement else ():
+                if ast.unparse(other) == ast.unparse(target) and siblings.places_tensor(value):
+                    return True
+    return False
 
 
 def is_container(link: Link) -> bool:
@@ -36,6 +56,17 @@ def is_container(link: Link) -> bool:
     if link.how in ("loop", "made") or link.context.frame is None:
         return False
     return isinstance(values.evaluate(link.node, link.context.frame), (list, tuple, dict))
+
+
+def is_list_of_tensors(link: Link) -> bool:
+    """`decode(h.to(second), skips)`, `skips = list(skips)`: each of what is in the list has a `.to()`."""
+    frame, node = link.context.frame, link.node
+    if frame is None or isinstance(node, (ast.List, ast.Tuple)):
+        return False
+    held = values.evaluate(node, frame) if link.how == "argument" else values.MISSING
+    if link.how == "assign" and isinstance(node, ast.Call) and histories.called_name(node) in ("list", "tuple"):
+        held = values.name_in(frame, link.name)
+    return isinstance(held, (list, tuple)) and len(held) > 0 and all(map(values.is_tensor, held))
 
 
 def _is_identity(link: Link) -> bool:
