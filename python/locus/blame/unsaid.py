@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from locus.blame.candidates import Candidates, Cause, location_of
 from locus.fixing import device_text, name_scopes, rewriting
-from locus.program import bindings, histories, source, trails, values
+from locus.program import bindings, following, histories, source, trails, values
 
 
 class Parameter(NamedTuple):
@@ -25,13 +25,30 @@ class Parameter(NamedTuple):
 
 
 def correct(steps: list[histories.Step], users: list[types.FrameType]) -> list[histories.Step]:
-    """The steps, in which a device that came from a parameter nobody gave is not one that somebody asked for."""
-    for step in steps:
-        if step.facts["explicit"] and step.facts["device"] == "cpu":
+    """The steps, in which a device that came from a parameter nobody gave is not one that somebody asked for; nor is
+    that of another tensor, which was made without a device: that one is the tensor to know about."""
+    for number, step in enumerate(steps):
+        followed = _followed(step)
+        if followed is not None:
+            steps[number] = followed
+        elif step.facts["explicit"] and step.facts["device"] == "cpu":
             parameter = _parameter_of(step)
             if parameter is not None and next(_calls_without(parameter, users), None) is not None:
                 step.facts["explicit"] = False
     return steps
+
+
+def _followed(step: histories.Step) -> histories.Step | None:
+    """Where `torch.ones(3, device=t.device)` or `zeros_like(t)` made a tensor on the host: the step that made `t`."""
+    if step.facts["action"] != "created" or step.facts["device"] != "cpu" or step.call is None or step.file is None:
+        return None
+    made = following.maker_of(step.file, step.call, name_scopes.function_of(step.file, step.call))
+    if made is None:
+        return None
+    facts = step.facts.copy()
+    facts["op"], facts["explicit"] = histories.called_name(made), False
+    facts["at"] = location_of(step.file, made)
+    return histories.Step(facts, step.file, made, made, "")
 
 
 def gather(

@@ -16,6 +16,7 @@ from dataclasses import replace
 import torch
 
 from locus.program import batches, bindings, contexts, expressions, histories, links, makers, places, source, values
+from locus.program.following import followed, read_in
 from locus.program.links import Context, Link, Part
 
 _MAX_LINKS = 40
@@ -332,7 +333,10 @@ class Trail:
                 for argument in self._likely(node.args, context):
                     self._resolve(argument, context, depth)
             return
-        if makers.makes_tensor(node):
+        led = followed(node) if context.frame is None else []
+        if led and self.value(led[0], context) is values.MISSING:
+            self._resolve(led[0], context, depth)  # in a function that has ended: where that is made
+        elif makers.makes_tensor(node):
             statement = context.file.statement(node)
             if statement is not None:
                 self._add(Link(context, statement, node, "made"))
@@ -342,15 +346,12 @@ class Trail:
 
     def _note_leader(self, node: ast.Call, context: Context) -> None:
         """`.to(other.device)`, `device=other.device`, `zeros_like(other)`: the value goes where another tensor is."""
-        name = histories.called_name(node)
-        given = [k.value for k in node.keywords if k.arg == "device"] + (node.args[:1] if name == "to" else [])
-        led = [e.value for e in given if isinstance(e, ast.Attribute) and e.attr == "device"]
-        if not given and (name.endswith("_like") or name in ("type_as", "to")):
-            led += node.args[:1]
-        for expression in led:
-            leader = self.value(expression, context)
-            if values.is_tensor(leader) and str(leader.device) == self.device:
-                self.leaders.append((leader, expression, context))
+        for expression in followed(node):
+            for part in read_in(expression):
+                leader = self.value(part, context)
+                if values.is_tensor(leader) and str(leader.device) == self.device:
+                    self.leaders.append((leader, part, context))
+                    break
 
     def _enter(
         self, function: object, call: ast.Call | None, context: Context, me: object, depth: int,
