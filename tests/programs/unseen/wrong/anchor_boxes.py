@@ -92,7 +92,7 @@ def main():
     anchors = anchor_grid(32, 8, scales)  # BUG: any culprit=anchors
     # FIX: anchors = anchor_grid(32, 8, scales).to(device)
     net = Detector(len(scales), 2).to(device)
-    loss_fn = DetectionLoss(anchors, torch.tensor([1.5, 1.0]))
+    loss_fn = DetectionLoss(anchors, torch.tensor([1.5, 1.0]))  # ALSO: 1
     opt = torch.optim.Adam(net.parameters(), lr=4e-3)
     for it in range(16):
         imgs, boxes, kinds = (t.to(device) for t in scene(8))

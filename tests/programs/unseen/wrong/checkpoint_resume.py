@@ -68,7 +68,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, "last.pt")
         save(path, model, opt, norm, best)
-        model, opt, norm, best = load(path, device)  # BUG: any culprit=best
+        model, opt, norm, best = load(path, device)  # BUG: any culprit=best # ALSO: 1
         # FIX: model, opt, norm, best = load(path, device)
         # FIX: best = best.to(device)
     second, best = train(model, opt, norm, x, y, 10, best)

@@ -41,7 +41,7 @@ class Spotter(nn.Module):
         feats = self.norm(self.front(wav))
         frames = n_samples // HOP + 1  # BUG: any culprit=frames
         # FIX: frames = (n_samples // HOP + 1).cpu()
-        packed = pack_padded_sequence(feats, frames, batch_first=True, enforce_sorted=False)  # RAISES: 2
+        packed = pack_padded_sequence(feats, frames, batch_first=True, enforce_sorted=False)  # RAISES: 2 # ALSO: 2
         _, h = self.rnn(packed)
         return self.head(h[-1])
 

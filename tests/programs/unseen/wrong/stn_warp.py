@@ -39,7 +39,7 @@ class Shear:
     def __call__(self, x):
         grid = F.affine_grid(self.theta.expand(len(x), -1, -1), x.shape, align_corners=True)  # BUG: any culprit=grid
         # FIX: grid = F.affine_grid(self.theta.to(x.device).expand(len(x), -1, -1), x.shape, align_corners=True)
-        return F.grid_sample(x, grid, align_corners=True)  # RAISES: 3
+        return F.grid_sample(x, grid, align_corners=True)  # RAISES: 3 # ALSO: 3
 
 
 def main():

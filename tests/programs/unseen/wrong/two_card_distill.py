@@ -69,7 +69,7 @@ def distill_step(student, teacher, opt, x, y, mix=0.7, temperature=2.0):
         soft = teacher(x)  # BUG: any culprit=soft
         # FIX: soft = teacher(x).to(Placement.student)
     logits = student(x)
-    kl = F.kl_div(F.log_softmax(logits / temperature, -1), soft, reduction="batchmean")  # RAISES: 2
+    kl = F.kl_div(F.log_softmax(logits / temperature, -1), soft, reduction="batchmean")  # RAISES: 2 # ALSO: 2
     loss = mix * kl + (1 - mix) * F.cross_entropy(logits, y)  # RAISES: 3
     opt.zero_grad()
     loss.backward()

@@ -49,7 +49,7 @@ class SplitUNet(nn.Module):
         h, skips = self.enc(x.to(FRONT))
         skips = list(skips)  # BUG: any culprit=skips
         # FIX: skips = [s.to(BACK) for s in skips]
-        return self.dec(h.to(BACK), skips)
+        return self.dec(h.to(BACK), skips)  # ALSO: 1
 
 
 def waves(n, length, g):

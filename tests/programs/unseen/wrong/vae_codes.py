@@ -70,7 +70,7 @@ def main():
     for epoch in range(8):
         beta = min(1.0, (epoch + 1) / 5)
         running = torch.zeros(2)
-        for chunk in images.split(48):
+        for chunk in images.split(48):  # ALSO: 3
             recon, kl = model(chunk)  # BUG: any
             # FIX: recon, kl = model(chunk.to(device))
             loss = (recon + beta * kl).mean()
