@@ -43,7 +43,7 @@ class Halves(nn.Module):
 
 
 def weighted(pred, truth, weight):
-    return ((pred - truth) ** 2 * weight).mean()
+    return ((pred - truth) ** 2 * weight).mean()  # RAISES: 2
 
 
 def main():
@@ -56,7 +56,7 @@ def main():
         pred = model(points.to(LEFT))
         truth = truth.to(LEFT)  # BUG 2: handoff-missing culprit=truth
         # FIX: truth = truth.to(RIGHT)
-        loss = weighted(pred, truth, 2.0)  # RAISES: 2
+        loss = weighted(pred, truth, 2.0)
         worst = (pred - truth).abs().max()
         optimizer.zero_grad()
         loss.backward()
