@@ -244,7 +244,7 @@ PROGRAMS = {
             "np.zeros(2, dtype=np.float32)))": "np.zeros(2, dtype=np.float32)).to(device))",
             "torch.ones(n).softmax(0)": "torch.ones(n, device=device).softmax(0)",
             "y.split(n // 2)": "y.to(device).split(n // 2)",
-            "]:\n    print((model(a": "]:\n    b = b.to(device)\n    print((model(a",
+            "(model(a.to(device)) - b)": "(model(a.to(device)) - b.to(device))",
             "wrapped = Adapter(model)": "wrapped = Adapter(model).to(device)",
             "    y = scaler(y)\n": "    y = scaler(y).to(device)\n",
             "value.detach().cpu()": "value.detach().clone()",
