@@ -12,7 +12,7 @@ import pickle
 import threading
 import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -42,7 +42,7 @@ def _save_without_bytes(bridge: Bridge) -> None:
 
     @functools.wraps(plain)
     def save(
-        obj: object, zip_file: object, pickle_module: types.ModuleType, pickle_protocol: int, *arguments: object
+        obj: object, zip_file: _Records, pickle_module: types.ModuleType, pickle_protocol: int, *arguments: object
     ) -> None:
         if pickle_module is not pickle:  # what another pickler makes of an object is its own
             return plain(obj, zip_file, pickle_module, pickle_protocol, *arguments)
@@ -84,10 +84,18 @@ def _leave_on_device(kind: type[torch.UntypedStorage]) -> None:
     setattr(kind, "cpu", functools.wraps(plain)(cpu))  # noqa: B010  (a method, to mypy)
 
 
+class _Records(Protocol):
+    """What PyTorch writes a file with."""
+
+    def write_record(self, name: str, data: object, size: int) -> None: ...
+
+    def write_record_metadata(self, name: str, size: int) -> None: ...
+
+
 class _Writer:
     """The writer of a file, which leaves holes where there are no bytes."""
 
-    def __init__(self, writer: Any, holes: set[int]):
+    def __init__(self, writer: _Records, holes: set[int]):
         self._writer, self._holes = writer, holes
 
     def write_record(self, name: str, data: object, size: int) -> None:
@@ -96,7 +104,7 @@ class _Writer:
         else:
             self._writer.write_record(name, data, size)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._writer, name)
 
 
