@@ -130,7 +130,7 @@ def test_host_tensors_of_a_gloo_group_travel_whatever_a_rank_knows(tmp_path):
     out, _ = locus(
         tmp_path, "run", "--dry", "--nproc", "2",
         source="""
-            import torch, torch.distributed as dist, locus
+            import os, torch, torch.distributed as dist, locus
             dist.init_process_group("gloo")
             rank, size = dist.get_rank(), 1 << 20
             # Known on rank 1 alone.
@@ -143,7 +143,7 @@ def test_host_tensors_of_a_gloo_group_travel_whatever_a_rank_knows(tmp_path):
             dist.broadcast(parts[0], 1)
             counts = torch.tensor([rank + 1.0])
             dist.all_reduce(counts)
-            print(counts.item(), mixed.shape, flush=True)
+            os.write(1, f"{counts.item()} {mixed.shape}\\n".encode())  # in one piece: both ranks print at one time
             dist.destroy_process_group()
         """,
         status=0,
