@@ -15,6 +15,7 @@ import functools
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
@@ -63,6 +64,9 @@ def _run(leave: Callable[[End], NoReturn], path: str, words: list[str], environm
 def _end_of(process: int) -> End:
     """Waits for it. The interpreter's lock is kept meanwhile: the threads of a program that was replaced are gone."""
     sys.setswitchinterval(1e6)
+    for thread in threading.enumerate():  # they end before their next instruction, where they get the lock again
+        if thread is not threading.current_thread() and not thread.name.startswith("locus"):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
     with contextlib.suppress(ValueError):  # not the main thread: the program's handlers stay
         for number in _FOR_BOTH:
             signal.signal(number, signal.SIG_IGN)
