@@ -317,3 +317,57 @@ def test_a_mistake_that_a_rule_has_kept_is_not_told_twice(checked):
 def test_in_a_group(checked):
     text = "try: torch.block_diag(a, b)  # FOUND 1\nexcept RuntimeError as e: raise ExceptionGroup('many', [e])\n"
     checked(text)
+
+
+ASKED = """\
+from torch import nn
+class Cut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keep = torch.ones(2)
+        self.scale = nn.Parameter(torch.ones(2))
+    def forward(self, image):
+        if image.dim() == 2:
+            for one in (self.keep, self.scale):
+                if one.device != image.device:
+                    raise ValueError(f"{tuple(one.shape)} of {one.device} does not go with the image")  # FOUND 1
+        return image * self.keep * self.scale
+def own(): Cut().to("cuda")(b)
+rows = torch.ones(3)
+def of_a_library(): library.all_alike(b, rows)  # FOUND 1
+lone = torch.ones(4)
+def of_one(): library.on_a_card(lone)  # FOUND 1
+def asked_before():
+    same = a.device == b.device
+    if not same: raise ValueError("a and b are not on the same device")  # FOUND 1
+for each in (own, of_a_library, of_one, asked_before):
+    t = threading.Thread(target=each); t.start(); t.join()
+"""
+ASKING = """\
+
+
+def all_alike(*tensors):
+    for tensor in tensors:
+        if tensor.device != tensors[0].device:
+            raise RuntimeError("all_alike: not on the same device")
+
+
+def on_a_card(tensor):
+    assert tensor.is_cuda, "the tensor must be a CUDA tensor"
+"""
+
+
+def test_tensors_that_were_asked_about_are_blamed(checked, tmp_path):
+    """Whoever refuses has compared devices just before: those tensors are the operands, whatever the words."""
+    with (tmp_path / "site-packages" / "library.py").open("a") as library:
+        library.write(ASKING)
+    _, found = checked(ASKED, plain=False)
+    own, of_a_library, of_one, unasked = (found[line] for line in sorted(found))
+    assert own["message"] == "(2,) of cpu does not go with the image"
+    assert (own["reason"], own["culprit"]["name"]) == ("plain-attribute", "Cut.keep")
+    assert "register_buffer" in own["fixes"][0]["new"]
+    assert of_a_library["message"] == "all_alike: not on the same device"
+    assert (of_a_library["culprit"]["name"], of_a_library["cause"]["text"]) == ("rows", "rows = torch.ones(3)")
+    assert of_one["culprit"]["name"] == "lone"
+    assert of_one["fixes"][0]["new"] == 'lone = torch.ones(4, device="cuda")'
+    assert unasked["reason"] == "other" and unasked["why"].startswith("the program itself refuses")

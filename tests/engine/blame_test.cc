@@ -207,6 +207,14 @@ TEST(Blame, WithoutOperandsItSaysWhatIsKnown) {
   EXPECT_THAT(found[0].fixes, SizeIs(1));
 }
 
+TEST(Blame, ARefusalIsToldInItsOwnWords) {
+  Json broken = addition({operand("x", "cuda:0"), operand("mask", "cpu")});
+  EXPECT_THAT(judged(broken)[0].message, HasSubstr("add() got cuda:0 and cpu"));
+  broken["refused_with"] = "the mask is elsewhere";
+  EXPECT_EQ(judged(broken)[0].message, "the mask is elsewhere");
+  EXPECT_EQ(judged(broken)[0].culprit.name, "mask");
+}
+
 TEST(Blame, RefusesACaseThatIsNone) {
   EXPECT_THROW(parse_case("[]"), FormatError);
   EXPECT_THROW(parse_case(R"({"kind": "weather"})"), FormatError);

@@ -16,6 +16,7 @@ namespace locus::engine {
 struct Case {
   CaseKind kind = CaseKind::kOperator;
   std::string op, overload, error, device;
+  std::string refused_with;  ///< what a library or the program itself said that refused the call; empty for operators
   Location use;
   std::optional<Location> library, forward, caught_by;
   bool in_backward = false;

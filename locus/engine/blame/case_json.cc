@@ -27,6 +27,7 @@ Case parse_case(std::string_view text) {
   read(json, "op", broken.op);
   read(json, "overload", broken.overload);
   read(json, "error", broken.error);
+  read(json, "refused_with", broken.refused_with);
   read(json, "device", broken.device);
   read(json, "in_backward", broken.in_backward);
   read(json, "replica", broken.replica);

@@ -102,6 +102,7 @@ std::string message_of(const Case& broken, Code code, const std::vector<Operand>
     return fmt::format("a gradient must be where its tensor is, but {} one on {} for a tensor on {}", who,
                        odd != operands.end() ? odd->device : "another device", broken.device);
   }
+  if (!broken.refused_with.empty()) return broken.refused_with;
   const std::string where = broken.in_backward ? " in backward" : "";
   return fmt::format("expected all tensors to be on the same device, but {}(){} got {}", broken.op, where,
                      devices_list(operands, broken.device));

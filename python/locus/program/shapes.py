@@ -130,6 +130,8 @@ class _CaseMore(TypedDict, total=False):
     collating: bool
     home: str
     replica: bool
+    refused_with: str
+    """What a library or the program itself said that refused the call."""
 
 
 class Case(_CaseMore):

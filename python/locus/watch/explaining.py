@@ -22,7 +22,7 @@ from locus.blame import facts
 from locus.blame.operands import raw
 from locus.program import cells, expressions, histories, places, shapes, source, values
 from locus.program.text_index import span
-from locus.watch import forked, messages, refusals
+from locus.watch import asked, forked, messages, refusals
 from locus.watch.messages import Finding
 from locus.watch.tracebacks import traceback_frames
 
@@ -38,8 +38,8 @@ def explain(error: BaseException, frames: list[types.FrameType] | None = None) -
     if said is None:
         return None
     frames = traceback_frames(error) if frames is None else frames
-    if not frames or _raised_by_others(frames[0]):
-        return None
+    if not frames or isinstance(asked.refusing(frames[0]), ast.Raise):
+        return None  # whatever it says, PyTorch did not say it
     known = describe(said, str(error), frames)
     if known is None:
         return None
@@ -57,10 +57,13 @@ def describe(
     if said.kind == "fork":
         return True, forked_case(text, frames)
     first = next((line for line in text.splitlines() if said.match[0] in line), text.partition("\n")[0])
-    seen = _raw(said, first, frames)
+    refused = asked.about(frames[0]) if said.kind == "operator" else None
+    seen = _raw(said, first, frames, refused)
     if seen is None:
         return None
     case = facts.build_case(seen, frames)
+    if refused is not None:
+        case["refused_with"] = messages.quoted(first)
     case["replica"] = places.in_replica(frames)
     _tell_of_new(case)
     if said.kind == "gradient" and case["operands"]:
@@ -78,18 +81,6 @@ def _rendered(render: Callable[[str, int, str], tuple[bytes, str]], about: Mappi
     return Finding(found[0], text.rstrip("\n")) if found else None
 
 
-def _raised_by_others(frame: types.FrameType) -> bool:
-    """A `raise` in a line that is not PyTorch's: whatever it says, PyTorch did not say it."""
-    if places.kind_of_file(frame.f_code.co_filename) in ("torch", "standard"):
-        return False
-    file = source.load(frame.f_code.co_filename)
-    if file is None:
-        return False
-    node = file.at(*places.positions(frame.f_code, frame.f_lasti))
-    around = file.statements_at(frame.f_lineno) if node is None else [file.statement(node)]
-    return any(isinstance(statement, ast.Raise) for statement in around)
-
-
 def forked_case(text: str, frames: list[types.FrameType]) -> Case:
     """The case of CUDA in a forked process: told by a worker's traceback, or by our own frames."""
     case = forked.make_case(text, 0)
@@ -102,15 +93,18 @@ def forked_case(text: str, frames: list[types.FrameType]) -> Case:
     return case
 
 
-def _raw(said: messages.Said, message: str, frames: list[types.FrameType]) -> RawCase | None:
+def _raw(
+    said: messages.Said, message: str, frames: list[types.FrameType], refused: asked.Asked | None
+) -> RawCase | None:
     """What the bridge would have handed over, had it been at the door."""
     if said.kind in ("gradient", "hook", "assigned"):
         return _gradient(said, message, frames)
     if said.kind == "generator":
         return _generator(said, message, frames)
     kind = said.kind
-    operands = _operands(kind, frames)
-    home = said.parts.get("home") or _replica_device(frames) or _home(said.parts, operands)
+    operands = refused.operands if refused is not None else _operands(kind, frames)
+    home = said.parts.get("home") or (refused.device if refused is not None else "")
+    home = home or _replica_device(frames) or _home(said.parts, operands)
     if kind == "parameters":  # PyTorch keeps the number of the first one's device
         number = frames[0].f_locals.get("old_param_device")
         home = f"cuda:{number}" if isinstance(number, int) and number >= 0 else "cpu"

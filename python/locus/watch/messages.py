@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from locus.program.shapes import Culprit, Fix, Location
 
 _CPP_FRAMES = re.compile(r"\n(?:Exception raised from|C\+\+ CapturedTraceback:|frame #\d+:).*", re.DOTALL)
+_MOST_WORDS = 300
 _DEVICE = r"(?:cuda|cpu|meta|mps|xpu)(?::\d+)?"
 
 
 def without_frames(words: str) -> str:
     """What an error says, without the C++ frames that PyTorch puts behind some."""
     return _CPP_FRAMES.sub("", words)
+
+
+def quoted(sentence: str) -> str:
+    """A sentence of an error as a finding says it: in one line, not too long, without the error's class."""
+    said = re.sub(r"^[\w.]*(?:Error|Exception): ", "", " ".join(sentence.split()))
+    return said if len(said) <= _MOST_WORDS else said[: _MOST_WORDS - 1].rstrip() + "…"
 
 
 class Finding:
@@ -206,3 +213,8 @@ def read(text: str) -> Said | None:
                 return None  # another dtype on the same device
             return Said(pattern.kind, match)
     return None
+
+
+def any_words(text: str) -> Said:
+    """An error that is known to be about devices by other means."""
+    return Said("operator", re.compile(".*").match(text))  # type: ignore[arg-type]  # always matches

@@ -10,13 +10,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from locus import faults
 from locus.blame import findings
 from locus.program import places, source, values
-from locus.watch import error_chain, handlers, messages, out_of_memory, refusals, tracebacks
+from locus.watch import asked, error_chain, handlers, messages, out_of_memory, refusals, tracebacks
 
 if TYPE_CHECKING:
     import types
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     import torch
 
     from locus.program import shapes
-    from locus.program.shapes import Case, FoundOperand, Location
+    from locus.program.shapes import Case, FoundOperand
 
 
 _MOST_OPERANDS = 12
-_MOST_WORDS = 300
+_OWN = "the program itself refuses what it was given"
 _TRACEBACK = "Traceback (most recent call last)"
 _OTHERS = (LookupError, AttributeError, ImportError, NameError, OSError, SyntaxError, UnicodeError, MemoryError)
 """Errors that quote what the program has: a key, a path. They are never about devices."""
@@ -55,10 +54,20 @@ def about(error: BaseException) -> About | None:
         if out_of_memory.is_one(one):
             return _of_memory(one, error)
         text = "" if isinstance(one, _OTHERS) else _words(one)
-        said = messages.read(_spoken(text))
+        said = messages.read(_spoken(text)) or _by_its_condition(one, text)
         if said is not None:
             return _described(said, text, one, error)
     return None
+
+
+def _by_its_condition(error: BaseException, text: str) -> messages.Said | None:
+    """An error that is raised where tensors' devices differ is about devices, whatever it says."""
+    frames = tracebacks.traceback_frames(error)
+    try:
+        return messages.any_words(text) if frames and asked.refuses_places(frames[0]) else None
+    except Exception as fault:
+        faults.note("the condition of an error", fault)
+        return None
 
 
 def _of_memory(error: BaseException, last: BaseException) -> About | None:
@@ -153,18 +162,16 @@ def _plain(said: messages.Said, text: str, frames: list[types.FrameType], is_tol
             faults.note("the operands of an error", fault)
     spoken = _spoken(text)
     sentence = next((line for line in spoken.splitlines() if said.match[0].partition("\n")[0] in line), spoken)
-    sentence = re.sub(r"^[\w.]*(?:Error|Exception): ", "", " ".join(sentence.split()))
-    if len(sentence) > _MOST_WORDS:
-        sentence = sentence[: _MOST_WORDS - 1].rstrip() + "…"
-    found = findings.make("other", sentence, _why(library or use, operands), use, op=op, operands=operands)
+    is_own = bool(users) and frames[0] is users[0] and not is_told and asked.refusing(frames[0]) is not None
+    why = _why(_OWN if is_own else f"{_who((library or use)['file'])} refused the call in words of its own", operands)
+    found = findings.make("other", messages.quoted(sentence), why, use, op=op, operands=operands)
     if library is not None:
         found["uses"][0]["library"] = library
     return About(False, found)
 
 
-def _why(inside: Location, operands: list[FoundOperand]) -> str:
-    who = _who(inside["file"])
-    why = f"{who} refused the call in words of its own, and nothing in the program catches the error"
+def _why(who: str, operands: list[FoundOperand]) -> str:
+    why = f"{who}, and nothing in the program catches the error"
     places_of = [f"`{one['name']}` is on {one['device']}" for one in operands if one["name"]]
     return f"{why}; {', '.join(places_of)}" if places_of else why
 
