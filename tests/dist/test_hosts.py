@@ -84,7 +84,7 @@ def test_one_report_of_two_hosts(hosts, tmp_path, how):
     assert (first.code, second.code) == (1, 1), first.err + second.err
     report, lines = report_in(tmp_path)
     assert lines == {7: [0, 1], 9: [1]} and report["program"]["hosts"] == BOTH and report["program"]["ranks"] == 2
-    assert report["program"]["incomplete"] == ""
+    assert report["program"]["incomplete"] == "" and not report["notes"], report["notes"]
     assert "host node-a: rank 0" in first.err and "host node-b: rank 1" in first.err
     assert "2 findings (2 errors) on 2 ranks of 2 hosts" in first.words
     assert "node-b: rank 1" in (tmp_path / "report.html").read_text()

@@ -102,6 +102,11 @@ def alone(is_alone: bool) -> Iterator[None]:
         _alone.now = False
 
 
+def is_alone() -> bool:
+    """Whether what happens now is Locus's own doing, wherever the program is."""
+    return bool(getattr(_alone, "now", False))
+
+
 class _Standing(threading.local):
     """Whose place a thread of Locus's own speaks of."""
 
@@ -130,7 +135,7 @@ def frames_here() -> list[types.FrameType]:
     waits in backward(), or else the main thread's. A thread that an extension started has none: what the others do at
     the time has nothing to do with it.
     """
-    if getattr(_alone, "now", False):
+    if is_alone():
         return []
     here = _standing.thread or threading.get_ident()
     top = _standing.frame if _standing.thread else sys._getframe(1)

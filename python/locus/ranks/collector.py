@@ -22,6 +22,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from locus import scratch
+from locus.program import places
 
 if TYPE_CHECKING:
     from locus.ranks.membership import Address
@@ -49,7 +50,7 @@ def start(folder: str, is_local: bool) -> Address:
         listener = socket.create_server(("", 0))
     secret = secrets.token_hex(16)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LOCUS_")}
-    with listener:
+    with listener, places.alone(True):
         port: int = listener.getsockname()[1]
         # The shell ends at once: the program, which may wait for its children, has none more.
         subprocess.run(

@@ -72,7 +72,7 @@ def forget() -> None:
 def _begins(program: object, words: object, environment: object) -> None:
     given = _texts(words)
     why = _blinded(_text(program) or (given[0] if given else ""), given, environment)
-    if not why or len(_started) >= _MAX:
+    if not why or len(_started) >= _MAX or places.is_alone():
         return
     users = [frame for frame in places.walk(sys._getframe(1)) if places.is_user_file(frame.f_code.co_filename)]
     if users:  # else it is Locus that starts one
