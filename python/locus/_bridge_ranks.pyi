@@ -48,7 +48,7 @@ class Meeting:
     ) -> None: ...
     def hear(
         self, call: RankCall, members: Sequence[int], is_known: bool, places: Sequence[Location],
-        feed: tuple[int, int, int, str] | None, line_text: Callable[[str, int], str], /,
+        feed: tuple[int, int, int, str, list[tuple[str, int]]] | None, line_text: Callable[[str, int], str], /,
     ) -> str | None: ...  # fmt: skip
     def look(
         self,

@@ -28,12 +28,20 @@ def test_nothing_is_found_when_it_is_right(program, path):
     assert not checked.report["notes"], checked.report["notes"]
 
 
-def test_the_optimizer_is_put_behind_what_replaces_its_parameters(program, tmp_path):
-    path = next(path for path in WRONG if path.stem == "head_replaced")
+@pytest.mark.parametrize(
+    "name, last",
+    [
+        ("head_replaced", "model.head = nn.Linear(8, 10).to(device)"),
+        ("tied_anew", "model.head.weight = shared"),  # not behind the line that makes the parameter
+        ("quantized", "quantize(net)"),
+    ],
+)
+def test_the_optimizer_is_put_behind_what_replaces_its_parameters(program, tmp_path, name, last):
+    path = next(path for path in WRONG if path.stem == name)
     target = tmp_path / path.name
     target.write_text(path.read_text())
     result = program.run(LOCUS, "fix", "--devices", "1", "--apply", str(target), cwd=tmp_path, deadline=2 * DEADLINE)
     lines = [line.strip() for line in target.read_text().splitlines()]
-    made = next(number for number, line in enumerate(lines) if line.startswith("optimizer = "))
-    assert lines.index("model.head = nn.Linear(8, 10).to(device)") == made - 1, result.describe()
+    made = next(number for number, line in enumerate(lines) if line.startswith(("optimizer = ", "trainer = ")))
+    assert lines.index(last) == made - 1, result.describe()
     assert check(program, target, devices=1).findings == []

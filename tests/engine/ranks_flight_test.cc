@@ -28,7 +28,8 @@ TEST_F(FlightTest, OthersReadWhatWasWritten) {
   Call call = collective(5);
   call.members = {1, 3};
   call.callers = {{"/p/main.py", 3, 0, 3, 9, "main", ""}};
-  call.feed = Feed{2, 5, 40, "RandomSampler"};
+  call.feed = Feed{2, 5, 40, "RandomSampler", {Location()}};
+  call.feed->taken[0].file = "train.py", call.feed->taken[0].line = 7;
   own->write(call);
   ASSERT_NE(read, nullptr);
   EXPECT_EQ(read->rank(), 3);

@@ -394,7 +394,7 @@ TEST_F(JobsTest, RanksThatAddUpDifferentBatchesAreNamed) {
     rank_with(0);
     for (Number number = 1; number <= 4; ++number) {
       Call call = collective(number);
-      call.feed = Feed{batches[rank][number - 1], 5, 10, "DistributedSampler"};
+      call.feed = Feed{batches[rank][number - 1], 5, 10, "DistributedSampler", {}};
       ranks.back()->write(call);
     }
   }

@@ -113,7 +113,7 @@ TEST(RankWords, AMissingRankHasItsLastCallAsTheCause) {
 
 Setting setting(std::string text, std::string next = "") {
   Setting made;
-  made.text = std::move(text), made.next_text = std::move(next);
+  made.orders.push_back({std::move(text), std::move(next), {}});
   return made;
 }
 
@@ -165,25 +165,48 @@ TEST(RankWords, TheBranchAroundACallIsNamed) {
 
 TEST(RankWords, TheLoopAndTheSamplerAreNamed) {
   Setting inside = setting("f(a)");
-  inside.loop = branch_at(10, "for x in loader");
+  inside.loops = {branch_at(10, "for x in loader")};
   Call call = collective(4), last = collective(3);
   Finding finding = missing(call, {0}, 1, "had ended", last, settings(inside, inside));
   EXPECT_THAT(finding.why, HasSubstr("; rank 0 went further through the `for x in loader` at train.py:10 than rank 1"));
   EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("same number of rounds")));
-  call.feed = Feed{3, 3, 3, "SequentialSampler"}, last.feed = Feed{2, 2, 2, "SequentialSampler"};
+  call.feed = Feed{3, 3, 3, "SequentialSampler", {}}, last.feed = Feed{2, 2, 2, "SequentialSampler", {}};
   finding = missing(call, {0}, 1, "had ended", last, settings(inside, inside));
   EXPECT_THAT(finding.why, HasSubstr("it is at batch 3 of 3 (3 samples, SequentialSampler), rank 1's last was batch 2 "
                                      "of 2 (2 samples, SequentialSampler)"));
   EXPECT_THAT(finding.notes, ElementsAre(HasSubstr("DistributedSampler")));
 }
 
+TEST(RankWords, OfSeveralLoopsTheOneThatTookTheBatchIsNamed) {
+  Setting inside = setting("f(a)");
+  inside.loops = {branch_at(11, "for p in parameters"), branch_at(10, "for x in loader")};
+  Call call = collective(4), last = collective(3);
+  const auto why = [&] { return missing(call, {0}, 1, "had ended", last, settings(inside, inside)).why; };
+  EXPECT_THAT(why(), HasSubstr("further through the `for p in parameters` at train.py:11, in the `for x in loader` at "
+                               "train.py:10 than rank 1"));
+  Location taken;
+  taken.file = "/home/me/train.py", taken.line = 10;
+  call.feed = Feed{3, 3, 3, "Mine", {taken}}, last.feed = Feed{2, 2, 2, "Mine", {taken}};
+  EXPECT_THAT(why(),
+              HasSubstr("further through the `for x in loader` at train.py:10 than rank 1: it is at batch 3 of 3"));
+  call.feed->taken[0].line = last.feed->taken[0].line = 40;  // by another loop: that of a generator
+  EXPECT_THAT(why(), testing::Not(HasSubstr("batch")));
+}
+
+TEST(RankWords, CallsThatAreSwappedInACaller) {
+  Setting first = setting("all_reduce(t)"), second = setting("broadcast(t, 0)");
+  first.orders.push_back({"one(a)", "two(b)", line(31)}), second.orders.push_back({"two(b)", "one(a)", line(33)});
+  const Finding finding = mismatch(0, collective(4), 1, at_line_20(), settings(first, second));
+  EXPECT_THAT(finding.why, HasSubstr("swapped: rank 0 makes `two(b)` after it, at net.py:31, and rank 1 `one(a)`"));
+}
+
 TEST(RankWords, TheLoopThatARankHasLeftIsNamedBesideWhatCameAfterIt) {
   Call inside = collective(11), after = collective(11);
   inside.place = line(4), after.place = line(9);
-  inside.feed = Feed{6, 6, 21, "SequentialSampler"};
+  inside.feed = Feed{6, 6, 21, "SequentialSampler", {}};
   const Around around = [](const Call& call) {
     Setting setting;
-    if (call.place.line == 4) setting.loop = Branch{line(3), "for x in loader", false};
+    if (call.place.line == 4) setting.loops = {Branch{line(3), "for x in loader", false}};
     return setting;
   };
   const std::string said =
@@ -192,7 +215,7 @@ TEST(RankWords, TheLoopThatARankHasLeftIsNamedBesideWhatCameAfterIt) {
   EXPECT_EQ(part(0, inside, 1, after, around).words, said);
   EXPECT_EQ(part(1, after, 0, inside, around).words, said);
   EXPECT_THAT(part(0, inside, 1, after, around).advice, HasSubstr("the same number of batches"));
-  after.feed = Feed{5, 5, 20, "SequentialSampler"};
+  after.feed = Feed{5, 5, 20, "SequentialSampler", {}};
   EXPECT_EQ(part(0, inside, 1, after, around).words, said + ": it had batch 5 of 5 (20 samples, SequentialSampler)");
   after.feed->of = 6;  // it has not come to the end
   EXPECT_EQ(part(0, inside, 1, after, around).words, "");

@@ -52,8 +52,9 @@ def around(tmp_path):
 def test_the_if_of_a_caller_is_named(around):
     setting = around(2, 10)
     assert setting["branch"]["condition"] == "if rank == 0" and setting["by_rank"] and not setting["in_else"]
-    assert setting["branch"]["at"]["line"] == 9 and setting["loop"]["condition"] == "for x in loader"
-    assert setting["text"] == "dist.all_reduce(metric)"
+    assert setting["branch"]["at"]["line"] == 9 and setting["loops"][0]["condition"] == "for x in loader"
+    assert setting["orders"][0]["text"] == "dist.all_reduce(metric)"
+    assert setting["orders"][1]["text"] == "save(x)" and not setting["orders"][1]["next_text"]
 
 
 def test_the_other_side(around):
@@ -64,14 +65,16 @@ def test_the_other_side(around):
 def test_a_way_out_before_the_call_and_the_call_after_it(around):
     setting = around(15)
     assert setting["branch"]["condition"] == "if x > 3" and setting["branch"]["leaves"] and not setting["by_rank"]
-    assert setting["next_text"] == "dist.gather(x)" and setting["next"]["line"] == 16 and setting["loop"] is None
+    (order,) = setting["orders"]
+    assert order["next_text"] == "dist.gather(x)" and order["next"]["line"] == 16 and setting["loops"] == []
 
 
-def test_the_innermost_loop_and_an_expression(around):
+def test_the_loops_and_an_expression(around):
     setting = around(21, 8)
-    assert setting["loop"]["condition"] == "while x" and setting["branch"]["condition"] == "if x"
+    assert [loop["condition"] for loop in setting["loops"]] == ["while x", "for x in loader"]
+    assert setting["branch"]["condition"] == "if x"
 
 
 def test_a_file_that_is_not_there_says_nothing():
     setting = json.loads(surroundings.around([places.location("/nowhere.py", 3, 3, 0, 1, "")]))
-    assert setting["branch"] is None and setting["loop"] is None and setting["text"] == ""
+    assert setting["branch"] is None and setting["loops"] == [] and setting["orders"] == []

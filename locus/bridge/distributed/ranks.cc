@@ -78,8 +78,8 @@ std::string keep(engine::Finding finding, const LineText& line_text, int64_t ste
   return words;
 }
 
-/// Batches so far, of so many, samples, sampler.
-using Fed = std::tuple<int64_t, int64_t, int64_t, std::string>;
+/// Batches so far, of so many, samples, sampler, (file, line) of who took the last.
+using Fed = std::tuple<int64_t, int64_t, int64_t, std::string, std::vector<std::pair<std::string, int64_t>>>;
 
 /// `places`: the call's own, then those of its callers.
 std::optional<std::string> hear(ranks::Meeting& meeting, RankCall heard, const std::vector<int>& members, bool is_known,
@@ -90,7 +90,14 @@ std::optional<std::string> hear(ranks::Meeting& meeting, RankCall heard, const s
     heard.call.place = std::move(heard.call.callers.front());
     heard.call.callers.erase(heard.call.callers.begin());
   }
-  if (feed) heard.call.feed = {std::get<0>(*feed), std::get<1>(*feed), std::get<2>(*feed), std::get<3>(*feed)};
+  if (feed) {
+    const auto& [given, of, samples, sampler, taken] = *feed;
+    heard.call.feed = {given, of, samples, sampler, {}};
+    for (const auto& [file, line] : taken) {
+      engine::Location& at = heard.call.feed->taken.emplace_back();
+      at.file = file, at.line = static_cast<int>(line);
+    }
+  }
   if (is_known) heard.call.members = members;
   std::optional<engine::Finding> finding = meeting.hear(std::move(heard.call), members, heard.tag);
   if (!finding) return std::nullopt;

@@ -18,10 +18,11 @@ using Number = std::uint64_t;
 
 /// How far the program had got with its data when it made a call.
 struct Feed {
-  std::int64_t given = 0;     ///< batches so far
-  std::int64_t of = -1;       ///< of so many; -1: not known
-  std::int64_t samples = -1;  ///< of its dataset; -1: not known
-  std::string sampler;        ///< "DistributedSampler"
+  std::int64_t given = 0;       ///< batches so far
+  std::int64_t of = -1;         ///< of so many; -1: not known
+  std::int64_t samples = -1;    ///< of its dataset; -1: not known
+  std::string sampler;          ///< "DistributedSampler"
+  std::vector<Location> taken;  ///< file and line of the loop that took it, then of its callers; empty: not known
   bool operator==(const Feed&) const = default;
 };
 

@@ -56,7 +56,11 @@ Location decode_location(const Json& json) {
 std::string encode(const Call& call, bool with_members, bool with_callers, bool with_place) {
   Json callers = Json::array(), feed = Json::array();
   for (const Location& at : with_callers ? call.callers : std::vector<Location>()) callers.push_back(encode(at));
-  if (call.feed) feed = Json::array({call.feed->given, call.feed->of, call.feed->samples, call.feed->sampler});
+  if (call.feed) {
+    Json taken = Json::array();
+    for (const Location& at : call.feed->taken) taken.push_back({at.file, at.line});
+    feed = {call.feed->given, call.feed->of, call.feed->samples, call.feed->sampler, std::move(taken)};
+  }
   const Json json =
       Json::array({call.group, call.name, call.shape, call.dtype, call.elements, call.root, call.reduction,
                    with_place ? encode(call.place) : Json::array(), with_members ? call.members : std::vector<int>(),
@@ -84,10 +88,14 @@ std::optional<Call> decode(const std::string& text, Number number) {
     call.place = decode_location(json[7]);
     json[8].get_to(call.members);
     for (const Json& caller : json[9]) call.callers.push_back(decode_location(caller));
-    if (const Json& feed = json[10]; feed.size() == 4) {
+    if (const Json& feed = json[10]; feed.size() == 5) {
       call.feed.emplace();
       feed[0].get_to(call.feed->given), feed[1].get_to(call.feed->of), feed[2].get_to(call.feed->samples);
       feed[3].get_to(call.feed->sampler);
+      for (const Json& place : feed[4]) {
+        Location& at = call.feed->taken.emplace_back();
+        place.at(0).get_to(at.file), place.at(1).get_to(at.line);
+      }
     }
   } catch (const Json::exception&) {
     return std::nullopt;

@@ -2,6 +2,9 @@
 #include "locus/engine/ranks/surroundings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "locus/engine/json_fields.h"
 #include "locus/engine/ranks/words.h"
@@ -10,9 +13,13 @@ namespace locus::engine::ranks {
 
 using fields::Fields;
 
+void from_json(const Json& json, Order& order) {
+  Fields(json, "an order")("text", order.text)("next_text", order.next_text)("next", order.next);
+}
+
 void from_json(const Json& json, Setting& setting) {
   Fields(json, "a setting")("branch", setting.branch)("in_else", setting.in_else)("by_rank", setting.by_rank)(
-      "loop", setting.loop)("text", setting.text)("next_text", setting.next_text)("next", setting.next);
+      "loops", setting.loops)("orders", setting.orders);
 }
 
 Setting parse_setting(std::string_view text) {
@@ -28,8 +35,50 @@ void from_json(const Json& json, Raised& raised) {
 
 namespace {
 
+bool is_same(const Branch& one, const Branch& other) {
+  return one.at.file == other.at.file && one.at.line == other.at.line;
+}
+
 bool is_same(const std::optional<Branch>& one, const std::optional<Branch>& other) {
-  return one && other && one->at.file == other->at.file && one->at.line == other->at.line;
+  return one && other && is_same(*one, *other);
+}
+
+bool is_in(const Setting& setting, const Branch& loop) {
+  return std::any_of(setting.loops.begin(), setting.loops.end(),
+                     [&](const Branch& each) { return is_same(each, loop); });
+}
+
+/// The loops that two calls are both in, innermost first.
+std::vector<Branch> shared_loops(const Setting& one, const Setting& other) {
+  std::vector<Branch> found;
+  for (const Branch& loop : one.loops) {
+    if (is_in(other, loop)) found.push_back(loop);
+  }
+  return found;
+}
+
+/// The loop that took the last batch, where it is one of those around a call; without a word of where it was taken, the
+/// innermost.
+const Branch* loop_of(const std::vector<Branch>& loops, const std::optional<Feed>& feed) {
+  if (!feed || loops.empty()) return nullptr;
+  if (feed->taken.empty()) return &loops.front();
+  for (const Location& place : feed->taken) {
+    for (const Branch& loop : loops) {
+      if (loop.at.file == place.file && loop.at.line <= place.line && place.line <= loop.at.end_line) return &loop;
+    }
+  }
+  return nullptr;
+}
+
+/// The calls of two ranks that are written one after the other, each time the other way round; of the innermost ones.
+std::optional<std::pair<Order, Order>> swapped(const Setting& one, const Setting& other) {
+  for (std::size_t i = 0; i < std::min(one.orders.size(), other.orders.size()); ++i) {
+    const Order &mine = one.orders[i], &theirs = other.orders[i];
+    if (mine.text != theirs.text && !mine.text.empty() && mine.next_text == theirs.text &&
+        theirs.next_text == mine.text)
+      return std::pair(mine, theirs);
+  }
+  return std::nullopt;
 }
 
 /// Whether a call is on a side of an `if` that the other is not on.
@@ -61,14 +110,14 @@ constexpr std::string_view kEvenRounds =
 /// Of two calls, one in a loop over batches, and one behind that loop, by a rank that had fewer of them.
 std::optional<Parted> ran_out(int one, const Call& first, const Setting& here, int other, const Call& second,
                               const Setting& there) {
-  const Location& loop = here.loop ? here.loop->at : first.place;
-  if (!first.feed || !here.loop || here.by_rank || there.by_rank || is_same(here.loop, there.loop)) return std::nullopt;
-  if (second.place.file != loop.file || second.place.line <= loop.line) return std::nullopt;
+  const Branch* loop = loop_of(here.loops, first.feed);
+  if (loop == nullptr || here.by_rank || there.by_rank || is_in(there, *loop)) return std::nullopt;
+  if (second.place.file != loop->at.file || second.place.line <= loop->at.line) return std::nullopt;
   // While a rank is in such a loop, it is known how far it is.
   if (second.feed && (second.feed->given != second.feed->of || second.feed->of >= first.feed->of)) return std::nullopt;
   const std::string had = second.feed ? ": it had " + batch_words(*second.feed) : "";
   return Parted{fmt::format("; rank {}'s is in the `{}` at {}, at {}, and rank {}'s behind that loop{}", one,
-                            here.loop->condition, at(loop), batch_words(*first.feed), other, had),
+                            loop->condition, at(loop->at), batch_words(*first.feed), other, had),
                 std::string(kEvenBatches)};
 }
 
@@ -77,10 +126,12 @@ std::optional<Parted> ran_out(int one, const Call& first, const Setting& here, i
 Parted part(int one, const Call& first, int other, const Call& second, const Around& around) {
   if (!around) return {};
   const Setting here = around(first), there = around(second);
-  if (here.text != there.text && !here.text.empty() && here.next_text == there.text && there.next_text == here.text)
+  if (const auto orders = swapped(here, there)) {
+    const auto& [mine, theirs] = *orders;
     return {fmt::format("; the two calls are swapped: rank {} makes `{}` after it, at {}, and rank {} `{}`, at {}", one,
-                        there.text, at(here.next), other, here.text, at(there.next)),
+                        theirs.text, at(mine.next), other, mine.text, at(theirs.next)),
             "make the two calls in the same order on every rank"};
+  }
   if (is_same(here.branch, there.branch) && here.in_else != there.in_else)
     return {fmt::format("; they are on different sides of {}", condition_words(*here.branch)), std::string(kTakeOut)};
   if (std::optional<Parted> uneven = ran_out(one, first, here, other, second, there)) return *std::move(uneven);
@@ -91,8 +142,9 @@ Parted part(int one, const Call& first, int other, const Call& second, const Aro
     return {fmt::format("; rank {}'s is {}", take_mine ? one : other, under(take_mine ? here : there)),
             std::string(kTakeOut)};
   }
-  if (is_same(here.loop, there.loop) && first.place.line == second.place.line)
-    return {fmt::format("; both are in the `{}` at {}", here.loop->condition, at(here.loop->at)), ""};
+  if (const std::vector<Branch> loops = shared_loops(here, there);
+      !loops.empty() && first.place.line == second.place.line)
+    return {fmt::format("; both are in the `{}` at {}", loops[0].condition, at(loops[0].at)), ""};
   return {};
 }
 
@@ -101,10 +153,17 @@ Parted left_behind(const Call& call, int waiting, int rank, const std::optional<
   const Setting here = around(call), there = last ? around(*last) : Setting();
   if (here.by_rank && is_apart(here, there))
     return {fmt::format("; the call is {}", under(here)), std::string(kTakeOut)};
-  if (!is_same(here.loop, there.loop)) return {};
-  std::string words = fmt::format("; rank {} went further through the `{}` at {} than rank {}", waiting,
-                                  here.loop->condition, at(here.loop->at), rank);
-  if (!call.feed || !last->feed) return {std::move(words), std::string(kEvenRounds)};
+  const std::vector<Branch> loops = shared_loops(here, there);
+  if (loops.empty()) return {};
+  const Branch *mine = loop_of(loops, call.feed), *theirs = loop_of(loops, last->feed);
+  const bool fed = mine != nullptr && theirs != nullptr && is_same(*mine, *theirs);
+  // Which of several loops it was that one rank has left is not known: further in all of them together it has come.
+  std::vector<std::string> parts;
+  for (const Branch& loop : fed ? std::vector{*mine} : loops)
+    parts.push_back(fmt::format("the `{}` at {}", loop.condition, at(loop.at)));
+  std::string words =
+      fmt::format("; rank {} went further through {} than rank {}", waiting, fmt::join(parts, ", in "), rank);
+  if (!fed) return {std::move(words), std::string(kEvenRounds)};
   words += fmt::format(": it is at {}, rank {}'s last was {}", batch_words(*call.feed), rank, batch_words(*last->feed));
   return {std::move(words), std::string(call.feed->of != last->feed->of ? kEvenBatches : kEvenRounds)};
 }

@@ -6,23 +6,30 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "locus/engine/ranks/call.h"
 #include "locus/engine/ranks/seen.h"
 
 namespace locus::engine::ranks {
 
+/// A call as it is written, and what is called after it in the same block: of a collective, the next collective.
+struct Order {
+  std::string text;
+  std::string next_text;
+  Location next;
+};
+
 /// What stands around a call.
 struct Setting {
   std::optional<Branch> branch;  ///< the `if` that decides whether it is made
   bool in_else = false;          ///< it is on the other side of that `if`
   bool by_rank = false;          ///< which side is taken follows from the rank
-  std::optional<Branch> loop;    ///< the innermost loop around it: "for x in loader"
-  std::string text;              ///< the call as it is written
-  std::string next_text;         ///< the collective that is written after it, in the same block
-  Location next;
+  std::vector<Branch> loops;     ///< around it, innermost first: "for x in loader"; of its callers, too
+  std::vector<Order> orders;     ///< the call itself, then the calls that led to it
 };
 
+void from_json(const Json& json, Order& order);
 void from_json(const Json& json, Setting& setting);
 /// Throws FormatError.
 Setting parse_setting(std::string_view text);

@@ -14,22 +14,23 @@ if TYPE_CHECKING:
     from locus.program.shapes import Edit, Location
 
 
-def moved_after(early: Location, others: Sequence[Location]) -> Edit | None:
-    """The edit that makes the statement at `early` follow the last of those at `others`, where they stand in one block
-    and nothing between them needs what it binds; None where that can't be seen.
+def moved_after(early: Location, others: Sequence[Sequence[Location]]) -> Edit | None:
+    """The edit that makes the statement at `early` follow the last of `others`, where they stand in one block and
+    nothing between them needs what it binds; None where that can't be seen. Of each: its place, and those of its
+    callers.
     """
     try:
         file = source.load(early["file"])
-        if file is None or any(place["file"] != early["file"] for place in others):
+        if file is None:
             return None
         statement = _statement_at(file, early["line"])
         block = file.block(statement) if statement is not None else []
         if statement is None or not block:
             return None
         last = block.index(statement)
-        for place in others:
-            index = next((n for n, each in enumerate(block) if each.lineno <= place["line"] <= last_line(each)), None)
-            if index is None or isinstance(block[index], (ast.FunctionDef, ast.ClassDef)):
+        for callers in others:
+            index = _index_in(block, [place["line"] for place in callers if place["file"] == early["file"]])
+            if index is None:
                 return None
             last = max(last, index)
         between = block[block.index(statement) + 1 : last + 1]
@@ -38,6 +39,18 @@ def moved_after(early: Location, others: Sequence[Location]) -> Edit | None:
         return _move(file, statement, between[-1])
     except Exception:
         return None
+
+
+def _index_in(block: list[ast.stmt], lines: list[int]) -> int | None:
+    """The statement of a block that one of these lines is in, and runs when it is its turn."""
+    for line in lines:
+        for number, each in enumerate(block):
+            if each.lineno <= line <= last_line(each) and not isinstance(each, _LATER):
+                return number
+    return None
+
+
+_LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _move(file: source.Source, statement: ast.stmt, target: ast.stmt) -> Edit | None:

@@ -9,11 +9,12 @@ import ast
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from locus.blame.branches import Branch
 from locus.program import places, source
+from locus.program.text_index import last_line
 
 if TYPE_CHECKING:
     from locus.program.shapes import Location
@@ -29,16 +30,23 @@ _COLLECTIVES = frozenset((
 
 
 @dataclasses.dataclass
+class Order:
+    """A call as it is written, and what is called after it in the same block."""
+
+    text: str = ""
+    next_text: str = ""
+    next: Location = dataclasses.field(default_factory=places.unknown_location)
+
+
+@dataclasses.dataclass
 class Setting:
     """Each field is explained in locus/engine/ranks/surroundings.h."""
 
     branch: Branch | None = None
     in_else: bool = False
     by_rank: bool = False
-    loop: Branch | None = None
-    text: str = ""
-    next_text: str = ""
-    next: Location = dataclasses.field(default_factory=places.unknown_location)
+    loops: list[Branch] = dataclasses.field(default_factory=list)
+    orders: list[Order] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -60,10 +68,9 @@ def around(calls: Sequence[Location]) -> str:
             node = _node(file, place) if file is not None else None
             if file is None or node is None:
                 continue
-            if number == 0:
-                _add_order(setting, file, node)
+            setting.orders.append(_order(file, node, is_collective=number == 0))
             decisions += _decisions(file, node)
-            setting.loop = setting.loop or _loop(file, node)
+            setting.loops += _loops(file, node)
         chosen = next((each for each in decisions if each.by_rank), decisions[0] if decisions else None)
         if chosen is not None:
             setting.branch, setting.in_else, setting.by_rank = chosen.branch, chosen.in_else, chosen.by_rank
@@ -124,31 +131,40 @@ def _decision(file: source.Source, node: ast.If | ast.IfExp, leaves: bool = Fals
     return _Decision(Branch(_head(file, node), f"if {file.flat(node.test)}", leaves), in_else, by_rank)
 
 
-def _loop(file: source.Source, node: ast.AST) -> Branch | None:
+def _loops(file: source.Source, node: ast.AST) -> Iterator[Branch]:
+    """The loops of the function that a place is in, innermost first."""
     for outer in file.ancestors(node):
         if isinstance(outer, (ast.For, ast.AsyncFor)):
-            return Branch(_head(file, outer), f"for {file.flat(outer.target)} in {file.flat(outer.iter)}", False)
+            text = f"for {file.flat(outer.target)} in {file.flat(outer.iter)}"
+            yield Branch(_head(file, outer, last_line(outer.iter)), text, False)
         if isinstance(outer, ast.While):
-            return Branch(_head(file, outer), f"while {file.flat(outer.test)}", False)
+            yield Branch(_head(file, outer, last_line(outer.test)), f"while {file.flat(outer.test)}", False)
         if isinstance(outer, _FUNCTIONS):
             break
-    return None
 
 
-def _add_order(setting: Setting, file: source.Source, node: ast.AST) -> None:
-    """The call as it is written, and the next collective in its block."""
+def _order(file: source.Source, node: ast.AST, is_collective: bool) -> Order:
+    """The call as it is written, and the next collective in its block; of one that leads to a collective, the call that
+    the next statement is."""
     statement = file.statement(node)
     own = node if isinstance(node, ast.Call) else _collective_in(statement)
     if statement is None or own is None:
-        return
-    setting.text = file.flat(own)
+        return Order()
+    order = Order(file.flat(own))
     block = file.block(statement)
     for after in block[block.index(statement) + 1 :] if block else ():
-        call = _collective_in(after)
+        call = _collective_in(after) if is_collective else _call_of(after)
         if call is not None:
-            setting.next_text = file.flat(call)
-            setting.next = _head(file, call)
-            return
+            order.next_text = file.flat(call)
+            order.next = _head(file, call)
+        if call is not None or not is_collective:
+            break
+    return order
+
+
+def _call_of(statement: ast.stmt) -> ast.Call | None:
+    value = statement.value if isinstance(statement, (ast.Expr, ast.Assign, ast.AnnAssign)) else None
+    return value if isinstance(value, ast.Call) else None
 
 
 def _collective_in(node: ast.AST | None) -> ast.Call | None:
@@ -160,8 +176,8 @@ def _name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _head(file: source.Source, node: ast.stmt | ast.expr) -> Location:
-    """The place of a statement's first line."""
-    place = places.location(file.file, node.lineno, node.lineno, node.col_offset, -1, "")
+def _head(file: source.Source, node: ast.stmt | ast.expr, end_line: int = 0) -> Location:
+    """The place of a statement's first line, or of all of its head."""
+    place = places.location(file.file, node.lineno, end_line or node.lineno, node.col_offset, -1, "")
     place["end_column"] = len(file.line(node.lineno))
     return place

@@ -7,6 +7,7 @@ Keeps nothing of the program alive.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -25,13 +26,19 @@ if TYPE_CHECKING:
 Place: TypeAlias = "tuple[str, int, int, int, int, str] | tuple[()]"
 """(file, line, end line, column, end column, function); () where it is not known."""
 
+_Callers: TypeAlias = "tuple[tuple[types.CodeType, int], ...]"
+
 _moves: identity.ByIdentity[torch.nn.Module, tuple[int, str, Place]] = identity.ByIdentity()
 _built: identity.ByIdentity[torch.optim.Optimizer, Place] = identity.ByIdentity()
-_made: identity.ByIdentity[torch.nn.Module, tuple[tuple[types.CodeType, int], ...]] = identity.ByIdentity()
+_made: identity.ByIdentity[torch.nn.Module, _Callers] = identity.ByIdentity()
+_bound: identity.ByIdentity[torch.nn.Module, dict[str, tuple[int, int, _Callers]]] = identity.ByIdentity()
 _patterns: identity.ByIdentity[object, tuple[torch.device, ...]] = identity.ByIdentity()
 _MAX_CALLERS = 6
+_MAX_TAKERS = 3
 _batches_vary = False
 _last_loader: Callable[[], object] | None = None
+_taken: list[tuple[str, int]] = []
+"""The program's lines that led to the last batch, innermost first."""
 _count = 0
 
 is_noting = False
@@ -50,18 +57,51 @@ def note_move(module: torch.nn.Module, device: str, site: int | None = None, pla
 
 def note_construction(module: torch.nn.Module) -> None:
     """Remembers where the program is now as the place where a module is made."""
+    with contextlib.suppress(TypeError):
+        _made[module] = _callers(sys._getframe(2), module)
+
+
+def _callers(frame: types.FrameType, made: object = None) -> _Callers:
+    """The program's calls that are under way, innermost first. `made`: what its own __init__, and those that it
+    inherits, are left out for."""
     callers: list[tuple[types.CodeType, int]] = []
-    for frame in places.walk(sys._getframe(2)):
-        code = frame.f_code
-        if not callers and code.co_name == "__init__" and code.co_argcount:
-            if frame.f_locals.get(code.co_varnames[0]) is module:
-                continue  # its own __init__, and those it inherits
+    for each in places.walk(frame):
+        code = each.f_code
+        if made is not None and not callers and code.co_name == "__init__" and code.co_argcount:
+            if each.f_locals.get(code.co_varnames[0]) is made:
+                continue
         if places.is_user_file(code.co_filename):
-            callers.append((code, frame.f_lasti))
+            callers.append((code, each.f_lasti))
             if len(callers) == _MAX_CALLERS:
                 break
+    return tuple(callers)
+
+
+def note_binding(module: torch.nn.Module, name: str, part: object) -> None:
+    """Remembers where a module is given a parameter or another module by a name."""
+    global _count
+    _count += 1
     with contextlib.suppress(TypeError):
-        _made[module] = tuple(callers)
+        bound = _bound.get(module)
+        if bound is None:
+            _bound[module] = bound = {}
+        bound[name] = (_count, id(part), _callers(sys._getframe(2)))
+
+
+def bound_at(model: torch.nn.Module, name: str) -> list[Location]:
+    """The LOCs of the program's calls that gave a model the parameter of that name, or a module on the way to it, the
+    last time; innermost first. None where it was not seen."""
+    last: tuple[int, int, _Callers] = (0, 0, ())
+    module: torch.nn.Module | None = model
+    for word in name.split("."):
+        if module is None:
+            break
+        part = module._parameters.get(word, module._modules.get(word))
+        entry = (_bound.get(module) or {}).get(word)
+        if entry is not None and entry[1] == id(part):
+            last = max(last, entry)
+        module = part if isinstance(part, torch.nn.Module) else None
+    return _locations(last[2])
 
 
 def note_optimizer(optimizer: torch.optim.Optimizer) -> None:
@@ -71,7 +111,9 @@ def note_optimizer(optimizer: torch.optim.Optimizer) -> None:
 
 def note_batch(loader: object, pattern: tuple[torch.device, ...]) -> None:
     """Remembers on which devices the tensors of a loader's batch are."""
-    global _batches_vary, _last_loader
+    global _batches_vary, _last_loader, _taken
+    users = (frame for frame in places.walk(sys._getframe(2)) if places.is_user_file(frame.f_code.co_filename))
+    _taken = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in itertools.islice(users, _MAX_TAKERS)]
     with contextlib.suppress(TypeError):
         _last_loader = weakref.ref(loader)
     with contextlib.suppress(TypeError):
@@ -82,16 +124,16 @@ def note_batch(loader: object, pattern: tuple[torch.device, ...]) -> None:
         _batches_vary = _batches_vary or (first != pattern if same_size else set(first) != set(pattern))
 
 
-def feed() -> tuple[int, int, int, str] | None:
-    """(batches so far, of so many, samples, sampler) of the DataLoader that gave the last batch, while it is used; -1
-    for what is not known."""
+def feed() -> tuple[int, int, int, str, list[tuple[str, int]]] | None:
+    """(batches so far, of so many, samples, sampler, the lines that took the last one) of the DataLoader that gave it,
+    while it is used; -1 for what is not known."""
     loader = _last_loader() if _last_loader is not None else None
     if loader is None:
         return None
     batches = getattr(loader, "_index_sampler", None)
     sampler = type(getattr(batches, "sampler", batches)).__name__
     given = getattr(loader, "_num_yielded", 0)
-    return given, _length(batches), _length(getattr(loader, "_dataset", None)), sampler
+    return given, _length(batches), _length(getattr(loader, "_dataset", None)), sampler, _taken
 
 
 def _length(thing: object) -> int:
@@ -142,10 +184,7 @@ def moves_of(module: torch.nn.Module) -> tuple[Location | None, str | None]:
 def made_at(module: torch.nn.Module) -> list[Location]:
     """The LOCs of the program's calls that made a module: the call of its class first, then the callers around it."""
     with contextlib.suppress(TypeError):
-        places_ = [
-            (c.co_filename, *places.positions(c, at), places.function_name(c)) for c, at in _made.get(module) or ()
-        ]
-        return [places.location(*place) for place in places_]
+        return _locations(_made.get(module) or ())
     return []
 
 
@@ -187,6 +226,13 @@ def last_move_of_parameters(optimizer: torch.optim.Optimizer) -> tuple[Location 
 
 def _contains(outer: torch.nn.Module, inner: torch.nn.Module) -> bool:
     return any(module is inner for module in outer.modules())
+
+
+def _locations(callers: _Callers) -> list[Location]:
+    return [
+        places.location(code.co_filename, *places.positions(code, at), places.function_name(code))
+        for code, at in callers
+    ]
 
 
 def _location(place: Place) -> Location | None:

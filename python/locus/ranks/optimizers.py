@@ -11,6 +11,10 @@ import weakref
 
 import torch
 from torch import nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from locus.blame import findings, statement_order
@@ -54,6 +58,14 @@ def install(session: Session) -> None:
     """Looks at every optimizer that is made from here on, and at its steps."""
     hooks.on_optimizer(lambda optimizer: session.safely("an optimizer", _note, optimizer))
     register_optimizer_step_post_hook(lambda optimizer, *_: session.safely("a step", _after_step, session, optimizer))
+    for register in (register_module_parameter_registration_hook, register_module_module_registration_hook):
+        register(lambda *bound: session.safely("a part of a module", _note_binding, *bound))
+
+
+def _note_binding(module: nn.Module, name: str, part: object) -> None:
+    """What a module is given before there is an optimizer comes too late for none."""
+    if _held:
+        moments.note_binding(module, name, part)
 
 
 def _note(optimizer: torch.optim.Optimizer) -> None:
@@ -150,13 +162,24 @@ def _facts(optimizer: torch.optim.Optimizer, model: nn.Module, stale: list[str],
     made = moments.optimizer_place(optimizer)
     origins = [place for place in (_origin(p) for _, p in fresh) if place is not None]
     replaced = origins[-1] if origins else None
-    edit = statement_order.moved_after(made, origins) if made is not None and stale else None
+    edit = statement_order.moved_after(made, _ways_in(model, fresh)) if made is not None and stale else None
     kind = type(model).__name__.removeprefix("FSDP")  # fully_shard() makes a class of its own
     return Facts(
         "optimizer-before", findings.here(5), made, "step", fixes=[edit] if edit else [],
         subject=kind, wrapper=type(optimizer).__name__, names=stale[:_MAX_NAMES], count=count, made=replaced,
         output=fresh[0][0],
     )  # fmt: skip
+
+
+def _ways_in(model: nn.Module, fresh: Named) -> list[list[Location]]:
+    """By what calls each of the new parameters came into the model; under all names that it has there."""
+    mine = {id(p) for _, p in fresh}
+    found = []
+    for name, p in nn.Module.named_parameters(model, remove_duplicate=False):
+        if id(p) in mine:
+            origin = _origin(p)
+            found.append(moments.bound_at(model, name) or ([origin] if origin is not None else []))
+    return found
 
 
 def _origin(parameter: nn.Parameter) -> Location | None:
