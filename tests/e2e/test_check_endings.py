@@ -320,3 +320,36 @@ print("done")
     report = json.loads((tmp_path / "report.json").read_text())
     assert result.code == 1 and [one["uses"][0]["line"] for one in report["findings"]] == [6], result.describe()
     assert not any("itself catches" in note for note in report["notes"])
+
+
+EXIT = """
+import os, sys, torch
+
+def refuse():  # in words that no rule has
+    torch.block_diag(torch.ones(2, device="cuda"), torch.ones(2))
+
+class Quits:
+    def __enter__(self): pass
+    def __exit__(self, *_): sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "last_words, is_found",
+    [
+        ("try: refuse()\nfinally: sys.exit(0)", True),
+        ("try: refuse()\nfinally: os._exit(0)", True),
+        ("with Quits(): refuse()", True),
+        ("try: refuse()\nexcept RuntimeError: sys.exit(0)", False),
+        ("try: refuse()\nexcept RuntimeError: os._exit(0)", False),
+        ("try: torch.ones(2, device='cuda')\nfinally: sys.exit(0)", False),
+    ],
+)
+def test_an_exit_that_an_error_is_lost_with(program, tmp_path, last_words, is_found):
+    """What a `finally` puts an exit in place of, nobody has caught; what a handler has got, it means to get."""
+    (tmp_path / "prog.py").write_text(EXIT + last_words)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (result.code, len(report["findings"])) == ((1, 1) if is_found else (0, 0)), result.describe()
+    if is_found:
+        assert report["findings"][0]["uses"][0]["line"] == 5, result.describe()

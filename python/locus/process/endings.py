@@ -9,6 +9,7 @@ import contextlib
 import functools
 import os
 import signal
+import sys
 import threading
 import time
 import types
@@ -19,6 +20,7 @@ from locus import scratch
 from locus.process import children, replacing, reports
 from locus.process.companion import Companion, wants_line
 from locus.program.end import End
+from locus.watch import uncaught
 
 if TYPE_CHECKING:
     from locus._bridge import Report
@@ -98,6 +100,7 @@ def catch_exit(finish: Callable[[End], int]) -> None:
 
     @functools.wraps(original)
     def leave(status: int) -> None:
+        uncaught.note_exit(sys.exc_info()[1])
         if os.getpid() == process:
             status = finish(End(status & 0xFF))
         else:

@@ -57,15 +57,16 @@ def run(target: Target, explain: Callable[[BaseException], None] | None = None) 
     return 0
 
 
-def run_to_end(target: Target, ends_quietly: type[BaseException]) -> End:
+def run_to_end(target: Target, ends_quietly: type[BaseException], hear_exit: Callable[[BaseException], None]) -> End:
     """The same, for a caller who has something to do at the end: also SystemExit is dealt with as Python would.
 
-    An exception of type `ends_quietly` ends the program as if it had come to its end.
+    An exception of type `ends_quietly` ends the program as if it had come to its end; `hear_exit` hears of SystemExit.
     """
     execute = _prepare(target)
     try:
         execute()
     except SystemExit as stop:
+        hear_exit(stop)
         return End(_exit_code(stop))
     except ends_quietly:
         return End()

@@ -13,6 +13,7 @@ from locus.process import children, endings, runner
 from locus.process.session import StopAfterSteps
 from locus.program.end import End
 from locus.ranks import checking
+from locus.watch import uncaught
 
 if TYPE_CHECKING:
     from locus.process.session import Session
@@ -26,7 +27,7 @@ def run_whole(target: runner.Target, session: Session, patience: float | None = 
     long as the program took. A child that the program forked, and that comes out here, ends: the first process reports.
     """
     began = time.monotonic()
-    end = runner.run_to_end(target, ends_quietly=StopAfterSteps)
+    end = runner.run_to_end(target, ends_quietly=StopAfterSteps, hear_exit=uncaught.note_exit)
     if children.is_child():
         raise SystemExit(end.exit)
     seconds = None if patience is None else patience + time.monotonic() - began

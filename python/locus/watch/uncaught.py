@@ -7,6 +7,7 @@ The program notices nothing: its hooks are called as before, with the same error
   a thread, a forgotten task            threading's and asyncio's calls of their hooks; _thread and __del__ by an event
   a future that nobody asks             kept when the error is set, dropped when somebody asks, a finding at the end
   a process of multiprocessing          its finalizers run while the error is under way
+  an exit in a `finally`                the error is under way, and no handler has got it
 """
 
 from __future__ import annotations
@@ -74,6 +75,20 @@ def note(error: BaseException | None) -> None:
         _fault(fault)
     finally:
         _busy.now = False
+
+
+def note_exit(under_way: BaseException | None) -> None:
+    """The program ends itself, by sys.exit() or os._exit(), while this is under way. An error that no handler has got
+    is lost with it: the exit stands in a `finally`, or where a context manager ends."""
+    from locus.watch import unruled
+
+    try:
+        while isinstance(under_way, SystemExit):
+            under_way = under_way.__context__
+        if under_way is not None and not unruled.is_caught(under_way):
+            note(under_way)
+    except Exception as fault:
+        _fault(fault)
 
 
 def keep_unasked() -> None:

@@ -100,8 +100,16 @@ def _is_done_with(first: BaseException, then: BaseException) -> bool:
         innermost = innermost.tb_next
     if caught is None or innermost is None or innermost.tb_frame is caught.tb_frame:
         return False  # raised in the handler itself: the same trouble in other words
-    at = tracebacks.FrameAt(caught.tb_frame, caught.tb_lasti, caught.tb_lineno)
-    return handlers.catches(cast("types.FrameType", at), type(first))
+    return is_caught(first)
+
+
+def is_caught(error: BaseException) -> bool:
+    """Whether a handler has got the error where it has come to: else it is on its way through a `finally`."""
+    here = error.__traceback__
+    if here is None:
+        return False
+    at = tracebacks.FrameAt(here.tb_frame, here.tb_lasti, here.tb_lineno)
+    return handlers.catches(cast("types.FrameType", at), type(error))
 
 
 def _words(error: BaseException) -> str:
