@@ -59,6 +59,24 @@ def test_a_port_in_use(tmp_path):
     assert result.returncode == 2 and f"MASTER_PORT={port} can't be used" in result.stderr
 
 
+def test_a_port_where_nobody_listens(tmp_path):
+    """The host of rank 0 never comes: the ranks wait as long as the program says, and nothing is green."""
+    (tmp_path / "train.py").write_text(
+        "import datetime, torch, torch.distributed as dist\n"
+        "dist.init_process_group('nccl', timeout=datetime.timedelta(seconds=2))\n"
+        "dist.all_reduce(torch.ones(1, device='cuda'))\n"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    here = ["--nnodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1", "--master-port", port]
+    result = run("check", "--nproc", "2", *here, "train.py", cwd=tmp_path, timeout=300)
+    assert result.returncode == 1, result.stderr
+    assert "the check is incomplete: rank 1 ended with exit status 1 before the ranks had met" in " ".join(
+        result.stderr.split()
+    ), result.stderr
+
+
 def ranks_of(folder):
     """The processes that run in a folder of ours."""
     found = []

@@ -29,7 +29,7 @@ def check(program, folder, path, ranks=2, devices=4, act="", steps=""):
 
 RARE = {
     "flattened_after_optimizer", "mesh_too_large", "state_dict_unsharded", "calls_swapped", "head_left_out",
-    "uneven_then_averaged",
+    "uneven_then_averaged", "functions_swapped", "handle_dropped",
 }  # fmt: skip
 """Like others that are run often."""
 
