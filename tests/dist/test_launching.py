@@ -121,6 +121,28 @@ def test_a_rank_that_cannot_start(tmp_path):
     assert not ranks_of(tmp_path)
 
 
+def test_rounds_that_differ_are_a_note_and_no_finding(tmp_path):
+    """Each rank leaves out another batch of its own: what they add up are different rounds from there on."""
+    (tmp_path / "train.py").write_text(
+        "import os, torch, torch.distributed as dist\n"
+        "from torch.utils.data import DataLoader\n"
+        "rank = int(os.environ['LOCAL_RANK'])\n"
+        "torch.cuda.set_device(rank)\n"
+        "dist.init_process_group('nccl')\n"
+        "for number, x in enumerate(DataLoader(torch.arange(6.0))):\n"
+        "    if number == 2 - rank:\n"
+        "        continue\n"
+        "    total = x.cuda()\n"
+        "    dist.all_reduce(total)\n"
+        "dist.destroy_process_group()\n"
+    )
+    result = run("check", "--nproc", "2", "--json", "report.json", "train.py", cwd=tmp_path, timeout=300)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert result.returncode == 0 and not report["findings"], result.stderr
+    (note,) = report["notes"]
+    assert "rank 0's all_reduce() number 2 at train.py:10 belongs to batch 2" in note and "to batch 3" in note, note
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["--nproc", "2"], ["torchrun", "--nproc-per-node", "2"]], ids=["nproc", "torchrun"]
