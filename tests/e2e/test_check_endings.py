@@ -323,7 +323,7 @@ print("done")
 
 
 EXIT = """
-import os, sys, torch
+import os, sys, threading, torch
 
 def refuse():  # in words that no rule has
     torch.block_diag(torch.ones(2, device="cuda"), torch.ones(2))
@@ -332,6 +332,7 @@ class Quits:
     def __enter__(self): pass
     def __exit__(self, *_): sys.exit(0)
 """
+IN_A_THREAD = "thread = threading.Thread(target=work)\nthread.start()\nthread.join()"
 
 
 @pytest.mark.parametrize(
@@ -340,8 +341,10 @@ class Quits:
         ("try: refuse()\nfinally: sys.exit(0)", True),
         ("try: refuse()\nfinally: os._exit(0)", True),
         ("with Quits(): refuse()", True),
+        (f"def work():\n try: refuse()\n finally: sys.exit(0)\n{IN_A_THREAD}", True),
         ("try: refuse()\nexcept RuntimeError: sys.exit(0)", False),
         ("try: refuse()\nexcept RuntimeError: os._exit(0)", False),
+        (f"def work():\n try: refuse()\n except RuntimeError: sys.exit(0)\n{IN_A_THREAD}", False),
         ("try: torch.ones(2, device='cuda')\nfinally: sys.exit(0)", False),
     ],
 )

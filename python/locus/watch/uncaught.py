@@ -61,6 +61,8 @@ def note(error: BaseException | None) -> None:
 
     Locus's own frames are taken out of its traceback: the program prints what it prints without a check.
     """
+    if isinstance(error, SystemExit):
+        return note_exit(error)  # of a thread, or of a process of multiprocessing
     if error is None or _session is None or getattr(_busy, "now", False):
         return
     _busy.now = True
