@@ -31,3 +31,16 @@ def test_the_last_line(program, tmp_path, words):
     assert report["program"]["exit"] == result.code
     assert (report["verdict"]["is"] == "findings") == words.startswith("1 finding"), report["verdict"]
     assert ("mistakes" in report["verdict"]["words"]) == ("mistakes" in words), report["verdict"]
+
+
+@pytest.mark.parametrize("operand, code", [("torch.ones(2)", 1), ("torch.ones(2, device='cuda')", 0)])
+def test_a_test_that_ends_the_run(program, tmp_path, operand, code):
+    """pytest makes no report of it; what was found in it is told all the same."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(
+        f"import pytest, torch\ndef test_it():\n    torch.ones(2, device='cuda') + {operand}\n"
+        "    pytest.exit('enough', 0)\n"
+    )
+    result = run(program, tmp_path, "--locus")
+    assert result.code == code, result.describe()
+    assert ("LOC004" in result.stdout) == (code == 1), result.describe()

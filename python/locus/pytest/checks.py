@@ -162,7 +162,7 @@ class Checks:
             raise
         except BaseException as error:
             self._note(item, error)
-            self._add_section(item, "setup", self._take(item))
+            self._add_section(item, "setup", self._take(item), error)
             raise
         # The test itself still runs: it may have mistakes of its own.
         item.stash[_pending] = self._take(item)
@@ -175,8 +175,8 @@ class Checks:
             result = yield
         except BaseException as error:
             self._note(item, error)
-            self._add_section(item, "setup", in_setup)
-            self._add_section(item, "call", self._take(item))
+            self._add_section(item, "setup", in_setup, error)
+            self._add_section(item, "call", self._take(item), error)
             raise
         texts = [f"{in_setup}\n   = in a fixture of this test" if in_setup else "", self._take(item)]
         self._fail(item, "\n\n".join(text for text in texts if text))
@@ -188,7 +188,7 @@ class Checks:
             result = yield
         except BaseException as error:
             self._note(item, error)
-            self._add_section(item, "teardown", self._take(item))
+            self._add_section(item, "teardown", self._take(item), error)
             raise
         finally:
             if self.session is not None:
@@ -223,8 +223,10 @@ class Checks:
             item.stash[_said] = text
             pytest.fail(text, pytrace=False)
 
-    def _add_section(self, item: pytest.Item, when: str, text: str) -> None:
-        if text:
+    def _add_section(self, item: pytest.Item, when: str, text: str, error: BaseException) -> None:
+        if text and isinstance(error, (pytest.exit.Exception, KeyboardInterrupt)):
+            self.late.append(text)  # the run ends here, without a report of this test
+        elif text:
             item.add_report_section(when, "locus", text)
 
     # --- The whole run ---
