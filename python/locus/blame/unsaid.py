@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from locus.blame.candidates import Candidates, Cause, location_of
-from locus.fixing import device_text, name_scopes, rewriting
+from locus.fixing import device_text, given_devices, name_scopes, rewriting
 from locus.program import bindings, following, histories, source, trails, values
 
 
@@ -118,7 +118,7 @@ def _bound_to_host(
             at, node = hosts[0]
             words = device_text.write(at, node, device, users)
             if words.startswith('"'):
-                words = device_text.from_given_module(at, node, device, users) or words
+                words = given_devices.of_module(at, node, device, users) or words
             if words.startswith('"') or words in _bound_at(at, node):  # a name has no value before it is bound
                 words = '"cuda" if torch.cuda.is_available() else "cpu"'
             return Cause(location_of(at, node), at.edit([source.Change.replace(node, words)]))

@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import functools
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
-from locus.fixing import class_attributes, own_devices
+from locus.fixing import class_attributes, given_devices, named_devices, own_devices
+from locus.fixing.ended import Ended
 from locus.fixing.name_scopes import bound_before, frame_of, function_of, is_comprehended, is_optional, start
 from locus.fixing.said_devices import devices_said
-from locus.program import bindings, contexts, source, text_index, values
+from locus.program import bindings, source, text_index, values
+from locus.program.links import flow_of
 
 _PREFERRED = (
     "device", "dev", "DEVICE", "self.device", "args.device", "cfg.device", "config.device", "opt.device",
@@ -43,7 +45,8 @@ def write(
     frame = frame_of(file, scope, frames)
     names = values.globals_of(file.file, frames)
     in_method = isinstance(file.scope(scope), ast.ClassDef) if scope is not file.tree else False
-    local = _local(file, node, scope, device, frame)
+    ended = Ended(file, scope, frames)
+    local = _local(file, node, scope, device, frame, ended)
     if local:
         return local
     shared = None if scope is file.tree else _shared(file, node, device, names)
@@ -55,10 +58,11 @@ def write(
         words = _from_parameters(file, scope, device, frames)
     words = words or _from_local_tensor(file, node, scope, device, frame)
     if not words and frame is None:
-        words = _from_given(file, scope, device, frames)
+        words = given_devices.of_tensor(file, scope, device, frames)
     if not words and scope is not file.tree:
         words = _from_local_module(file, node, scope, device, frame)
     words = words or own_devices.write(file, node, scope, device, frame)
+    words = words or named_devices.write(file, node, scope, device, frames, ended)
     return words or file.once(_literals).get(device, f'"{device}"')
 
 
@@ -119,7 +123,9 @@ def same_device(value: object, device: str) -> bool:
     return value == device or (value == "cuda" and device == "cuda:0")
 
 
-def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
+def _local(
+    file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType | None, ended: Ended
+) -> str:  # fmt: skip
     """A variable of the function itself, or an attribute of one."""
     optional = ""
     for text in _PREFERRED:
@@ -134,13 +140,17 @@ def _local(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fram
                 return text
             optional = optional or text  # `self.device = device or "cuda"` says it better
         elif device.startswith("cuda") and attribute and class_attributes.has(file, scope, text, node):
-            return text
+            said = ended.value(ast.parse(text, mode="eval").body)
+            if said is values.MISSING or same_device(said, device):
+                return text
     if optional:
         return optional
     for name, value in values.at_rest(frame.f_locals).items() if frame is not None else ():
         if same_device(value, device) and name.isidentifier() and bound_before(file, scope, name, node):
             return name
-    words = _own_attribute(file, scope, device, frame) if frame is not None else _as_said(file, node, scope, device)
+    words = (
+        _own_attribute(file, scope, device, frame) if frame is not None else _as_said(file, node, scope, device, ended)
+    )
     return words or _of_object(file, node, scope, device, frame) or _element(file, node, scope, device, frame)
 
 
@@ -173,20 +183,46 @@ def _is_asked(file: source.Source, call: ast.Call, frame: types.FrameType) -> bo
     return isinstance(asked, types.FunctionType) and "device" in asked.__name__ and asked.__module__ != "torch"
 
 
-def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str) -> str:
+def _as_said(file: source.Source, node: ast.AST, scope: ast.AST, device: str, ended: Ended) -> str:
     """What a function that has ended says for a device elsewhere: `self.home` of `.to(self.home)`, the `d` of the
     comprehension around the place, where another one moves to its own."""
     if scope is file.tree or not device.startswith("cuda"):
         return ""
+    unknown = ""
     for said in text_index.once(scope, devices_said):
+        root = named_devices.root_of(said)
+        if root is None or isinstance(said, ast.Call) or root.id in _TENSORS or function_of(file, said) is not scope:
+            continue
+        value = ended.value(said)
+        if value is not values.MISSING and not same_device(value, device):
+            continue  # another card
+        given = root.id in bindings.parameters(scope) and not file.find(scope, ("store", root.id))
         if isinstance(said, ast.Name):
-            is_bound = bound_before(file, scope, said.id, node) or is_comprehended(file, node, said.id)
-            if is_bound and said.id not in _TENSORS:
-                return said.id
-        elif isinstance(said, ast.Attribute) and start(said) < start(node) and isinstance(said.value, ast.Name):
-            if said.attr != "device" or said.value.id in bindings.parameters(scope):
-                return ast.unparse(said)
-    return ""
+            usable = is_comprehended(file, node, said.id)
+            usable = usable or (bound_before(file, scope, said.id, node) and not _is_left_by_loop(file, said, node))
+        else:
+            usable = given or start(said) < start(node)
+            usable = usable and (value is not values.MISSING or (isinstance(said, ast.Attribute) and _is_plain(said)))
+            if isinstance(said, ast.Attribute) and said.attr == "device" and value is values.MISSING:
+                usable = usable and root.id in bindings.parameters(scope)
+        if usable and value is not values.MISSING:
+            return ast.unparse(said)
+        unknown = unknown or (ast.unparse(said) if usable else "")
+    return unknown
+
+
+def _is_plain(said: ast.Attribute) -> bool:
+    return isinstance(said.value, ast.Name)
+
+
+def _is_left_by_loop(file: source.Source, said: ast.Name, node: ast.AST) -> bool:
+    """Whether a loop binds a name that does not go around the place: there it is what the last round left."""
+    scope, around = function_of(file, node), list(file.ancestors(node))
+    for stored in file.find(scope, ("store", said.id)):
+        loops = [a for a in file.ancestors(stored) if isinstance(a, (ast.For, ast.AsyncFor, ast.While))]
+        if any(not any(loop is each for each in around) for loop in loops):
+            return True
+    return False
 
 
 _TENSORS = {"x", "y", "input", "inputs", "other", "like"}
@@ -205,7 +241,7 @@ def _element(file: source.Source, node: ast.AST, scope: ast.AST, device: str, fr
     for text, value in [*named, *((f"{me}.{name}", value) for name, value in own.items())]:
         if isinstance(value, (list, tuple)) and value and all(isinstance(each, (torch.device, str)) for each in value):
             number = next((n for n, each in enumerate(value) if same_device(each, device)), None)
-            if number is not None:
+            if number is not None and len(set(map(str, value))) == len(value):  # not the home of each of many
                 return f"{text}[{number}]"
     return ""
 
@@ -218,9 +254,17 @@ def _from_local_tensor(
         return ""
     for name in frame.f_code.co_varnames:
         value = frame.f_locals.get(name)
-        if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
+        if values.is_tensor(value) and str(value.device) == device and _is_tensor_at(file, scope, name, node):
             return f"{name}.device"
     return ""
+
+
+def _is_tensor_at(file: source.Source, scope: ast.AST, name: str, node: ast.AST) -> bool:
+    """Whether a name is bound at a place, and never to a number: `total = 0.0` before a loop that adds tensors."""
+    flow = flow_of(file, scope)
+    reaching = flow.reaching_before(node, name) if flow is not None else ()
+    numbers = [each for each in reaching if isinstance(each.value, ast.Constant)]
+    return bound_before(file, scope, name, node) and not numbers
 
 
 def _from_local_module(
@@ -235,49 +279,6 @@ def _from_local_module(
             if found == {device}:
                 return f"next({name}.parameters()).device"
     return ""
-
-
-def _from_given(file: source.Source, scope: ast.AST, device: str, frames: list[types.FrameType]) -> str:
-    """`x.device`, in a function that has ended: of a parameter for which every live caller passes a tensor that is
-    there, or an object that says so (`task.device`)."""
-    given = _given(file, scope, frames)
-    return next((f"{name}.device" for name, passed in given if all(_says_device(v, device) for v in passed)), "")
-
-
-def from_given_module(file: source.Source, node: ast.AST, device: str, frames: list[types.FrameType]) -> str:
-    """`next(net.parameters()).device`, in a function that has ended and was given a module that is there."""
-    given = _given(file, function_of(file, node), frames)
-    there = (name for name, passed in given if all(_is_module_on(value, device) for value in passed))
-    return next((f"next({name}.parameters()).device" for name in there), "")
-
-
-def _given(file: source.Source, scope: ast.AST, frames: list[types.FrameType]) -> Iterator[tuple[str, list[object]]]:
-    """The parameters of a function that it does not bind anew, with what each live caller passes."""
-    if not isinstance(scope, ast.FunctionDef):
-        return
-    holder = file.parent(scope)
-    called = holder.name if scope.name == "__init__" and isinstance(holder, ast.ClassDef) else scope.name
-    found = contexts.calls_of(frames, called)
-    calls = [(call, at.frame) for at, call in found if at.frame and function_of(at.file, call) is at.scope]
-    for name in bindings.parameters(scope):
-        given = [(bindings.argument_of(call, file, scope, name), frame) for call, frame in calls]
-        passed = [values.evaluate(node, frame) for node, frame in given if node is not None]
-        if not passed or len(passed) != len(calls) or file.find(scope, ("store", name)):
-            continue
-        yield name, passed
-
-
-def _says_device(value: object, device: str) -> bool:
-    """Whether the `.device` of a tensor, or of an object that has such an attribute, is this one."""
-    if values.is_tensor(value):
-        return str(value.device) == device
-    return not values.is_module(value) and same_device(values.attributes(value).get("device"), device)
-
-
-def _is_module_on(value: object, device: str) -> bool:
-    """Whether the first parameter of a module, which `next(module.parameters())` gives, is on this device."""
-    first = next(value.parameters(), None) if isinstance(value, torch.nn.Module) else None
-    return first is not None and str(first.device) == device
 
 
 def _own_attribute(file: source.Source, scope: ast.AST, device: str, frame: types.FrameType | None) -> str:
@@ -351,13 +352,22 @@ def _from_operand(
     """`x.device`, of a tensor that is where it should be."""
     for other, other_file in others:
         together = other_file is file and file.statement(other) is file.statement(node)
-        if other_file is not file or function_of(file, other) is not scope or not _is_simple(other, together):
+        if other_file is not file or function_of(file, other) is not scope:
+            continue
+        while isinstance(other, ast.Call) and isinstance(other.func, ast.Attribute) and frame is not None:
+            held = values.evaluate(other.func.value, frame)  # `out["kind"]` of `out["kind"].argmax(1)`
+            if not isinstance(other.func.value, ast.Call) and not (
+                values.is_tensor(held) and str(held.device) == device
+            ):
+                break
+            other = other.func.value
+        if not _is_simple(other, together):
             continue
         root = other
         while isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
         name = root.id if isinstance(root, ast.Name) else ""
-        if bound_before(file, scope, name, node) or (together and is_comprehended(file, node, name)):
+        if _is_tensor_at(file, scope, name, node) or (together and is_comprehended(file, node, name)):
             return f"{file.flat(other)}.device"
     if frame is None:
         return _from_context(file, node, scope)
@@ -365,7 +375,7 @@ def _from_operand(
     code = frame.f_code
     for name in [*here, *code.co_varnames[: code.co_argcount]]:
         value = frame.f_locals.get(name)
-        if values.is_tensor(value) and str(value.device) == device and bound_before(file, scope, name, node):
+        if values.is_tensor(value) and str(value.device) == device and _is_tensor_at(file, scope, name, node):
             return f"{name}.device"
     return ""
 
@@ -374,7 +384,8 @@ def _from_context(file: source.Source, node: ast.AST, scope: ast.AST) -> str:
     """`x.device`, in a function that has ended: of a tensor whose shape the call reads."""
     read = [n.value for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in ("shape", "size", "dtype")]
     names = [n.id for n in read if isinstance(n, ast.Name) and n.id not in ("torch", "np", "numpy", "self")]
-    return next((f"{name}.device" for name in names if bound_before(file, scope, name, node)), "")
+    known = (name for name in names if bound_before(file, scope, name, node) or is_comprehended(file, node, name))
+    return next((f"{name}.device" for name in known), "")
 
 
 def _is_simple(node: ast.AST, together: bool = False) -> bool:

@@ -113,11 +113,19 @@ def device_argument(file: source.Source, call: ast.Call, words: str, drawn_there
         return file.edit([Change.replace(call.args[0], words)])
     # A leaf must be made where it is: what .to() gives has no gradient of its own.
     stays = drawn_there or any(keyword.arg == "requires_grad" for keyword in call.keywords)
-    if name in WITHOUT_DEVICE or (name in RANDOM and not stays and not _draws_on_devices(file, call)):
+    drawn_here = name in RANDOM and (stays or _is_like(call, words) or _draws_on_devices(file, call))
+    if name in WITHOUT_DEVICE or (name in RANDOM and not drawn_here):
         return append_call(file, call, f".to({words})")
     if move_to(file, words) == ".cuda()" and not stays:
         return append_call(file, call, ".cuda()")
     return add_argument(file, call, f"device={words}") if name in FACTORIES else None
+
+
+def _is_like(call: ast.Call, words: str) -> bool:
+    """`torch.randn(mu.shape)` beside `mu`, which is on the device: noise for that tensor, drawn where it is."""
+    named = [node for each in call.args for node in ast.walk(each) if isinstance(node, (ast.Name, ast.Attribute))]
+    is_given = any(keyword.arg == "generator" for keyword in call.keywords)
+    return not is_given and words.endswith(".device") and any(ast.unparse(n) == words[: -len(".device")] for n in named)
 
 
 def without_cuda(file: source.Source, line: int) -> Edit | None:
