@@ -100,6 +100,26 @@ TEST(Blame, BetweenTwoCardsTheModuleSaysWhatIsRight) {
   EXPECT_EQ(found[0].culprit.expected_device, "cuda:1");
 }
 
+TEST(Blame, WhatAnObjectGathersOnTheHostIsBroughtThere) {
+  Json table = operand("meter.hits", "cpu", "object-attribute");
+  table["written"] = true;
+  Json broken = addition({table, operand("hit", "cuda:0")});
+  EXPECT_EQ(judged(broken)[0].culprit.name, "meter.hits");
+  broken["home"] = "host";
+  const auto found = judged(broken);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].culprit.name, "hit");
+  EXPECT_EQ(found[0].culprit.expected_device, "cpu");
+}
+
+TEST(Blame, WhatIsPutThereWithTheModuleIsNoCacheWhicheverMethodComputesIt) {
+  Json mask = operand("net.mask", "cpu", "plain-attribute");
+  mask["history"][0]["at"]["function"] = "Net.make_mask";
+  EXPECT_EQ(judged(addition({operand("x", "cuda:0"), mask}))[0].reason, "cache");
+  mask["candidates"] = Json::array({candidate("register_buffer", 3, {}, "a buffer")});
+  EXPECT_EQ(judged(addition({operand("x", "cuda:0"), mask}))[0].reason, "plain-attribute");
+}
+
 TEST(Blame, TheFirstCandidateIsTheCauseAndItsFixIsShown) {
   Json mask = operand("mask", "cpu");
   mask["candidates"] = Json::array(

@@ -38,6 +38,11 @@ bool keeps_result(const Operand& o) {
   return !o.requires_grad && !by_layer && made_outside_init(o);
 }
 
+/// A tensor that could be a buffer: it is put into its attribute where the module is made, whoever computes it there.
+bool could_be_buffer(const Operand& o) {
+  return std::ranges::find(o.candidates, EditKind::kRegisterBuffer, &Candidate::edit) != o.candidates.end();
+}
+
 /// Facts that are a reason by themselves, wherever they hold of one of an operand's candidates.
 constexpr std::pair<Fact, Code> kByFact[] = {
     {Fact::kDeviceNotPassed, Code::kDeviceNotPassed},
@@ -66,7 +71,9 @@ Code reason_of_operand(const Case& broken, const Operand& o, const std::string& 
   if (o.kind == Kind::kLossWeight) return Code::kLossWeight;
   if (broken.replica && two_cards) return Code::kReplicaPinned;
   if (o.kind == Kind::kPlainContainer) return keeps_result(o) ? Code::kCache : Code::kPlainContainer;
-  if (o.kind == Kind::kPlainAttribute) return made_outside_init(o) ? Code::kCache : Code::kPlainAttribute;
+  if (o.kind == Kind::kPlainAttribute) {
+    return made_outside_init(o) && !could_be_buffer(o) ? Code::kCache : Code::kPlainAttribute;
+  }
   if (o.kind == Kind::kCached) return Code::kCache;
   if (o.kind == Kind::kFunctionContext && is_made_by_default(o)) return Code::kDefaultDevice;
   if (o.kind == Kind::kGradient || o.kind == Kind::kFunctionContext) return Code::kGradient;

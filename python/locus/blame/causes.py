@@ -260,6 +260,8 @@ def _cause(link: Link, device: str, users: list[types.FrameType], mixed: bool = 
     inside = next((each for each in ast.walk(link.node) if nested.passed_by(each) is not None), None)
     if inside is not None:
         edit = nested.recursion(file, inside)
+    elif link.how == "return" and nested.recursion_for_list(file, link.statement) is not None:
+        edit = nested.recursion_for_list(file, link.statement)
     elif unpacked and device.startswith("cuda") and split is not None:
         words = device_text.write(file, node, device, users)
         edit = rewriting.append_call(file, split, f".to({words})")

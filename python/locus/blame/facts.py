@@ -15,14 +15,24 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 from locus import faults
-from locus.blame import candidates, causes, gathering, left_layers, left_modules, operands, owners, unsaid
+from locus.blame import (
+    causes,
+    gathering,
+    homes,
+    host_keepers,
+    left_layers,
+    left_modules,
+    operands,
+    owners,
+    unsaid,
+)  # fmt: skip
 from locus.fixing import caches, edits
 from locus.program import expressions, histories, names, places, source, trails, values
 
 if TYPE_CHECKING:
     from locus.program.links import Link
     from locus.program.raw_shapes import OnDevice, RawCase, RawOperand
-    from locus.program.shapes import Case, Location, Operand, Step
+    from locus.program.shapes import Case, Operand
 
 
 Result = TypeVar("Result")
@@ -67,10 +77,6 @@ def _empty_case(raw: RawCase) -> Case:
     }
 
 
-def _created(op: str, device: str, explicit: bool, at: Location) -> Step:
-    return {"action": "created", "op": op, "device": device, "explicit": explicit, "at": at}
-
-
 class _Case:
     def __init__(self, raw: RawCase, case: Case, frames: list[types.FrameType]):
         self.raw, self.case, self.frames = raw, case, frames
@@ -108,7 +114,7 @@ class _Case:
                 self.case["use"] = known
                 self.case["stack"] = [known]
         self.case["collating"] = any(f.f_code.co_filename.endswith(_COLLATE) for f in self.frames)
-        self.case["home"] = self.attempt("home", left_modules.home, self.users, self.frames) or ""
+        self.case["home"] = self.attempt("home", homes.of_function, self.users, self.frames) or ""
         if self.frames and (not self.users or self.frames[0] is not self.users[0]):
             self.case["library"] = places.frame_location(self.frames[0])
 
@@ -132,7 +138,8 @@ class _Case:
                         operands.read(facts, tensors[number])
                     self.operands[number]["tensor"] = tensors[number]
             self.attempt("parts", self.split, use, nodes, tensors)
-            self.attempt("accumulator", self.find_accumulator, use, nodes, tensors)
+            found_home = self.attempt("accumulator", homes.of_accumulator, use, nodes, tensors)
+            self.case["home"] = found_home or self.case.get("home", "")
         facts_of = self.case["operands"]
         rare = [n for n, facts in enumerate(facts_of) if nodes[n] is None and (facts["odd"] or facts["is_leaf"])]
         # What `self.queue.clone()` is called is of no use: the tensor to know about is `self.queue`.
@@ -164,13 +171,18 @@ class _Case:
             self.attempt("name", self.name, facts, tensors[number], match, known)
             if match is not None:
                 facts["owner"] = self.attempt("owner", owners.facts_of, match, tensors[number])
+            if self.attempt("keeper", host_keepers.gathers, facts, tensors[number], ways[number], use):
+                self.case["home"] = "host"
             self.attempt("edits", self.edit, number, use, nodes, found, match, known)
             histories_of[number] = known
             matched[number] = match
             if use is not None and facts["kind"] in ("temporary", "variable", "batch") and facts["device"] == "cpu":
                 self.attempt("layers", self.find_layers, number, use, nodes, ways[number])
             if not any(step["action"] != "computed" for step in facts["history"]):
-                self.attempt("made", self.add_made, facts, ways[number])
+                self.attempt("made", operands.add_made, facts, ways[number])
+        own = [steps if named[n] is tensors[n] else [] for n, steps in enumerate(histories_of)]
+        alone = self.attempt("alone", homes.of_others, facts_of, own, self.users)
+        self.case["home"] = alone or self.case.get("home", "")
         for number in range(len(tensors)):
             self.attempt("cause", self.gather, number, use, nodes, ways[number], matched, histories_of)
         if self.given is not None:
@@ -193,19 +205,6 @@ class _Case:
                 nodes.append(node)
                 tensors.append(tensor)
                 facts["rule"] = "free"
-
-    def find_accumulator(
-        self, use: expressions.Use, nodes: list[ast.expr | None], tensors: list[OnDevice | None]
-    ) -> None:
-        """`total = total + part`: between two cards, the part goes where the total is."""
-        statement = use.statement
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        adds = isinstance(use.node, ast.BinOp) and isinstance(use.node.op, (ast.Add, ast.Sub))
-        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or not adds:
-            return
-        for node, tensor in zip(nodes, tensors):
-            if isinstance(node, ast.Name) and node.id == targets[0].id and values.is_tensor(tensor) and tensor.is_cuda:
-                self.case["home"] = str(tensor.device)
 
     def find_layers(
         self, number: int, use: expressions.Use, nodes: list[ast.expr | None], way: trails.Trail | None
@@ -252,15 +251,6 @@ class _Case:
         way = trails.follow(self.users, facts["device"], link.node, frame)
         self.gather(number, use, [*[None] * number, link.node], way, matched, steps)
 
-    def add_made(self, facts: Operand, way: trails.Trail | None) -> None:
-        """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
-        made = next((link for link in way.links if link.how == "made"), None) if way is not None else None
-        if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
-            return
-        op = histories.called_name(made.node) if isinstance(made.node, ast.Call) else ""
-        made_at = _created(op, facts["device"], False, candidates.location_of(made.context.file, made.node))
-        facts["history"] = [made_at, *facts["history"]]
-
     def stem(
         self, number: int, node: ast.expr, frame: types.FrameType, way: trails.Trail | None
     ) -> torch.Tensor | None:
@@ -301,7 +291,11 @@ class _Case:
         facts.pop("edits")  # type: ignore[misc]  # the case has no more use for them
 
     def history(self, tensor: object) -> list[histories.Step]:
-        return unsaid.correct(histories.history(tensor), self.users)
+        steps = unsaid.correct(histories.history(tensor), self.users)
+        if left_modules.is_data_put(steps):  # whoever asked for its device asked for that of another tensor
+            for step in steps:
+                step.facts["explicit"] = False
+        return steps
 
     def trace(
         self, use: expressions.Use, tensor: OnDevice | None, device: str
@@ -383,11 +377,13 @@ class _Case:
         if made is not None and not facts["history"]:
             # No operator makes a generator, so that the bridge knows nothing of it; the line that does is in the edit.
             at = places.location(made["file"], made["line"], made["line"], -1, -1, "", made["old"].partition("\n")[0])
-            facts["history"] = [_created("Generator", facts["device"], "Generator()" not in made["old"], at)]
+            facts["history"] = [operands.created("Generator", facts["device"], "Generator()" not in made["old"], at)]
 
     def other_device(self, number: int, others: list[int]) -> str:
         """Where this operand would have to be for the call to be right."""
         if self.case["operands"][number]["rule"] == "cpu":
+            return "cpu"
+        if self.case.get("home") == "host" and self.case["operands"][number]["device"] != "cpu":
             return "cpu"
         if self.operands[number].get("odd"):
             return self.case["device"]

@@ -6,7 +6,6 @@ Reads modules, the moves and constructions that were noted, and trees. Moves not
 from __future__ import annotations
 
 import ast
-import collections
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -53,37 +52,12 @@ def gather(found: Candidates, match: Match, facts: Operand, device: str, users: 
             found.note("move_module", "never_reaches")
 
 
-def home(users: list[types.FrameType], frames: list[types.FrameType]) -> str:
-    """The card of the module whose method runs, where its parameters are on one only (a layer without any is part of
-    the next one around it); else where the function's other tensors are, if most of them are on one."""
-    for frame in frames if users else ():
-        me = frame.f_locals.get(frame.f_code.co_varnames[0]) if frame.f_code.co_argcount else None
-        devices = {str(parameter.device) for parameter in me.parameters()} if values.is_module(me) else set()
-        if len(devices) == 1 and "cpu" not in devices:
-            return devices.pop()
-        if devices:
-            break
-    code = users[0].f_code if users else None
-    names = code.co_varnames if code is not None else ()  # none for a module's own frame: it has everything
-    given = [users[0].f_locals.get(name) for name in names]
-    # What one line has moved there has one vote.
-    placed = {_moved_at(value) for value in given if values.is_tensor(value)}
-    votes = collections.Counter(device for _, device in placed)
-    device, count = next(iter(votes.most_common(1)), ("", 0))
-    return device if count > 2 and 3 * count > 2 * sum(votes.values()) else ""
-
-
-def _moved_at(tensor: torch.Tensor) -> tuple[object, str]:
-    """The line that moved a tensor to its device, if that was the last that was done to it, else the tensor; and the
-    device."""
-    last = histories.history(tensor)[-1:]
-    moved = last and last[0].facts["action"] == "moved" and last[0].facts["at"]["line"]
-    return (last[0].facts["at"]["file"], moved) if moved else id(tensor), str(tensor.device)
-
-
 def _late_tensor(module: torch.nn.Module, facts: Operand) -> Cause | None:
     """A parameter or buffer that was made after its module had been moved, or is made in a method other than the one
     that makes the module: the line that made it. Moving the module where it is made would not reach it."""
+    replaced_data = _data_put(facts)
+    if replaced_data is not None and moments.moves_of(module)[0] is not None:
+        return replaced_data
     own = [step for step in facts["history"] if step["at"]["line"] and not step["explicit"]]
     made = [step for step in own if step["action"] == "created"]
     placed = (made or own)[-1:]
@@ -93,6 +67,24 @@ def _late_tensor(module: torch.nn.Module, facts: Operand) -> Cause | None:
     if not made and not replaced:
         return None
     return Cause(placed[0]["at"], facts["edits"].get("factory_device"))
+
+
+def _data_put(facts: Operand) -> Cause | None:
+    """`p.data = mean.float()`, in a function that has ended: where a parameter got other memory."""
+    last = facts["history"][-1]["at"] if facts["history"] else None
+    file = source.load(last["file"]) if last is not None else None
+    for statement in file.statements_at(last["line"])[-1:] if file is not None and last is not None else ():
+        for target, value in bindings.pairs(statement):
+            if file is not None and isinstance(target, ast.Attribute) and target.attr == "data":
+                edit = rewriting.append_call(file, value, f".to({file.flat(target.value)}.device)")
+                return Cause(location_of(file, value), edit)
+    return None
+
+
+def is_data_put(steps: list[histories.Step]) -> bool:
+    """Whether the last thing that was done made a tensor the `.data` of a parameter."""
+    statement = steps[-1].file.statement(steps[-1].node) if steps and steps[-1].file and steps[-1].node else None
+    return any(isinstance(target, ast.Attribute) and target.attr == "data" for target, _ in bindings.pairs(statement))
 
 
 def _put_later(holder: objects.Holder, attribute: str, device: str, users: list[types.FrameType]) -> Cause | None:

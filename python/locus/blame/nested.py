@@ -47,3 +47,24 @@ def recursion(file: source.Source, node: ast.AST) -> Edit | None:
     called = f"{given[0]}.{scope.name}" if is_method else scope.name
     text = f"{called}({', '.join(arguments)}) if isinstance({name.id}, dict) else "
     return file.edit([source.Change.before(name, text)])
+
+
+def recursion_for_list(file: source.Source, statement: ast.stmt) -> Edit | None:
+    """`return x` -> `return [to_device(v, d) for v in x] if isinstance(x, list) else x`, in a function that calls
+    itself for what a dict holds, and gives back as it came what is neither that nor a tensor."""
+    scope = next((a for a in file.ancestors(statement) if isinstance(a, source.Function)), None)
+    given = statement.value if isinstance(statement, ast.Return) else None
+    if not isinstance(scope, ast.FunctionDef) or not isinstance(given, ast.Name):
+        return None
+    names = bindings.parameters(scope)
+    is_method = isinstance(file.parent(scope), ast.ClassDef) and bool(names) and names[0] in ("self", "cls")
+    if given.id not in names or scope.body[-1] is not statement:
+        return None
+    calls = file.calls(scope, scope.name)
+    looped = any(isinstance(file.parent(call), (ast.DictComp, ast.ListComp, ast.GeneratorExp)) for call in calls)
+    if not looped or "list" in {n.id for n in ast.walk(scope) if isinstance(n, ast.Name)}:
+        return None
+    arguments = ["v" if name == given.id else name for name in names[1 if is_method else 0 :]]
+    called = f"{names[0]}.{scope.name}" if is_method else scope.name
+    text = f"[{called}({', '.join(arguments)}) for v in {given.id}] if isinstance({given.id}, list) else "
+    return file.edit([source.Change.before(given, text)])

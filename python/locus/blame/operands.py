@@ -11,14 +11,15 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from locus.blame import candidates
 from locus.program import histories, source
 
 if TYPE_CHECKING:
     import torch
 
-    from locus.program import expressions
+    from locus.program import expressions, trails
     from locus.program.raw_shapes import OnDevice, RawOperand
-    from locus.program.shapes import Operand
+    from locus.program.shapes import Location, Operand, Step
 
 
 def is_handed_over(facts: Operand, node: ast.AST | None) -> bool:
@@ -99,3 +100,18 @@ _READERS: dict[str, Callable[[torch.Tensor], object]] = {
     "requires_grad": lambda tensor: bool(tensor.requires_grad),
     "is_leaf": lambda tensor: bool(tensor.is_leaf),
 }
+
+
+def created(op: str, device: str, explicit: bool, at: Location) -> Step:
+    """The step of a call that made something."""
+    return {"action": "created", "op": op, "device": device, "explicit": explicit, "at": at}
+
+
+def add_made(facts: Operand, way: trails.Trail | None) -> None:
+    """Memory that PyTorch did not allocate has no history; the text says which call brought it in."""
+    made = next((link for link in way.links if link.how == "made"), None) if way is not None else None
+    if made is None or facts["kind"] in ("parameter", "buffer", "generator") or "device" in ast.dump(made.node):
+        return
+    op = histories.called_name(made.node) if isinstance(made.node, ast.Call) else ""
+    made_at = created(op, facts["device"], False, candidates.location_of(made.context.file, made.node))
+    facts["history"] = [made_at, *facts["history"]]

@@ -73,6 +73,8 @@ def is_moved_for(steps: list[histories.Step], users: list[types.FrameType]) -> b
     bound = [target for target, value in bindings.pairs(statement) if value is call]
     scope = name_scopes.function_of(file, call)
     frame = name_scopes.frame_of(file, scope, users)
+    if len(bound) == 1 and isinstance(bound[0], ast.Attribute):
+        return steps[-1] is placed and _is_kept_for(file, bound[0], users)
     if len(bound) != 1 or not isinstance(bound[0], ast.Name) or frame is None:
         return False
     around = file.statements_at(frame.f_lineno or 0)
@@ -85,6 +87,19 @@ def is_moved_for(steps: list[histories.Step], users: list[types.FrameType]) -> b
     # What was computed of it since may have been computed with something of that card.
     asked = reads if steps[-1] is not placed else [node for node in reads if node not in here]
     return bool(here) and all(_meets_nothing_on(file, node, frame, placed.facts["device"], names) for node in asked)
+
+
+def _is_kept_for(file: source.Source, target: ast.Attribute, users: list[types.FrameType]) -> bool:
+    """`self.weight = weight.to(first)`, which the class reads nowhere but in the statement that runs, once."""
+    holder = file.scope(name_scopes.function_of(file, target))
+    if not isinstance(holder, ast.ClassDef):
+        return False
+    running = [file.statements_at(f.f_lineno or 0)[-1:] for f in users if f.f_code.co_filename == file.file]
+    named = [n for n in ast.walk(file.tree) if isinstance(n, ast.Attribute) and n.attr == target.attr]
+    reads = [n for n in named if isinstance(n.ctx, ast.Load)]
+    stored = [n for n in named if not isinstance(n.ctx, ast.Load)]
+    here = [n for n in reads if any(file.statement(n) is each for found in running[:1] for each in found)]
+    return len(reads) == 1 and len(here) == 1 and len(stored) == 1
 
 
 def _meets_nothing_on(

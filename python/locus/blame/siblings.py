@@ -40,14 +40,36 @@ def _placed_in_statement(link: Link) -> list[ast.AST]:
     header: ast.AST = link.statement
     if hasattr(header, "body") or any(places_tensor(node) for node in ast.walk(link.node)):
         return []
+    if link.how == "argument" and _is_right_later(link):
+        return []
     if link.how == "argument":  # what else the same call is given
         header = next((node for node in around if isinstance(node, ast.Call)), header)
     elif link.how == "assign" and isinstance(link.target, ast.Name):
         if not isinstance(file.parent(link.node), ast.Tuple):
             return []
     above = set(map(id, around))
-    moves = [node for node in ast.walk(header) if places_tensor(node)]
+    moves = [node for node in ast.walk(header) if places_tensor(node) or _is_moved_by_helper(link, node)]
     return [move for move in moves if id(move) not in inside and id(move) not in above]
+
+
+def _is_right_later(link: Link) -> bool:
+    """`y, h = step(x.to(device), h)` in a loop, for the h of before the loop: each later one is what the loop bound."""
+    flow = flow_of(link.context.file, link.context.scope)
+    reach = flow.reach(link.node) if flow is not None and isinstance(link.node, ast.Name) else ()
+    own = [
+        each for each in reach if each.carried and link.context.file.statement(each.definition.node) is link.statement
+    ]
+    return bool(own) and any(not each.carried for each in reach)
+
+
+def _is_moved_by_helper(link: Link, node: ast.AST) -> bool:
+    """`take(rows)`, of a `take = lambda t: t[index].to(device)` in the same function."""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    for statement in bindings.binders(link.context.scope, name) if name else ():
+        for target, value in bindings.pairs(statement):
+            if isinstance(target, ast.Name) and target.id == name and isinstance(value, ast.Lambda):
+                return bindings.is_move(value.body) and moves_tensor(value.body)
+    return False
 
 
 def places_tensor(node: ast.AST) -> bool:

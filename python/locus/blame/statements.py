@@ -59,14 +59,17 @@ def is_container(link: Link) -> bool:
 
 
 def is_list_of_tensors(link: Link) -> bool:
-    """`decode(h.to(second), skips)`, `skips = list(skips)`: each of what is in the list has a `.to()`."""
+    """`decode(h.to(second), skips)`, `losses = parts(out)`: each of what is in the list has a `.to()`."""
     frame, node = link.context.frame, link.node
     if frame is None or isinstance(node, (ast.List, ast.Tuple)):
         return False
     held = values.evaluate(node, frame) if link.how == "argument" else values.MISSING
-    if link.how == "assign" and isinstance(node, ast.Call) and histories.called_name(node) in ("list", "tuple"):
+    named = isinstance(link.target, ast.Name) and link.target.id == link.name
+    if link.how == "assign" and isinstance(node, ast.Call) and named and not isinstance(link.statement, ast.For):
         held = values.name_in(frame, link.name)
-    return isinstance(held, (list, tuple)) and len(held) > 0 and all(map(values.is_tensor, held))
+    if not isinstance(held, (list, tuple)) or type(held) not in (list, tuple):  # not a named tuple
+        return False
+    return len(held) > 0 and all(map(values.is_tensor, held))
 
 
 def _is_identity(link: Link) -> bool:

@@ -88,12 +88,21 @@ def _is_moved_at_others(link: Link, on_way: list[ast.stmt | None]) -> bool:
         statement = file.statement(node)
         if any(statement is each for each in on_way) or name_scopes.function_of(file, node) is not scope:
             continue
-        if moved_around(file, node) is None:
+        if moved_around(file, node) is None and not _is_given_to_loader(file, node):
             continue
         reaching = flow.reaching(node)
         if any(each.node is link.statement or file.statement(each.node) is link.statement for each in reaching):
             return True
     return False
+
+
+def _is_given_to_loader(file: source.Source, node: ast.AST) -> bool:
+    """`DataLoader(data)`, `TensorDataset(x, y)`: samples are gathered on the host."""
+    call = file.parent(node)
+    return isinstance(call, ast.Call) and node in call.args and histories.called_name(call).endswith(_LOADERS)
+
+
+_LOADERS = ("DataLoader", "TensorDataset", "Subset", "random_split")
 
 
 def moved_around(file: source.Source, node: ast.AST) -> ast.Call | None:

@@ -108,6 +108,8 @@ def _ways(request: Request) -> Mapping[EditKind, Way]:
         return _WAYS
     if request.rule in ("cpu", "index"):
         return {kind: _WAYS[kind] for kind in _TO_HOST}
+    if request.case.get("home") == "host":
+        return {"move_at_use": move_at_use, "move_on_the_way": bring_to_host}
     # The operator does not ask for the CPU: moving things there fixes nothing. Results are compared there.
     return {"move_at_use": compare_on_host} if request.case["op"] == "equal" else {}
 
@@ -138,6 +140,27 @@ def compare_on_host(request: Request) -> Edit | None:
     """`torch.equal(a, b)` -> `torch.equal(a.cpu(), b)`."""
     place = request.place()
     return append_call(*place, ".cpu()") if place is not None and values.is_tensor(request.tensor) else None
+
+
+def bring_to_host(request: Request) -> Edit | None:
+    """`meter.add(y, pred)` -> `meter.add(y.cpu(), pred.cpu())`, for an object that gathers on the host, where nothing
+    can be moved at the use."""
+    if request.node is not None or len(request.users) < 2:
+        return None
+    inside, use = request.users[0], expressions.Use(request.users[1], request.users[0])
+    code = inside.f_code
+    file = source.load(code.co_filename)
+    scope = file.function_at(code.co_firstlineno, code.co_name) if file is not None else None
+    if use.file is None or file is None or scope is None or not isinstance(use.node, ast.Call):
+        return None
+    changes: list[Change] = []
+    for name in bindings.parameters(scope):
+        value, given = inside.f_locals.get(name), bindings.argument_of(use.node, file, scope, name)
+        if values.is_tensor(value) and value.is_cuda:
+            if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+                return None
+            changes.append(Change.after(given, ".cpu()"))
+    return use.file.edit(changes) if changes else None
 
 
 def move_index(request: Request) -> Edit | None:

@@ -13,6 +13,7 @@ from locus.fixing import name_scopes, rewriting
 from locus.fixing.module_edits import scopes
 from locus.fixing.rewriting import add_argument, append_call, device_argument
 from locus.program import batches, bindings, histories, makers, source, values
+from locus.program.links import flow_of
 from locus.program.shapes import Edit
 from locus.program.source import Change
 
@@ -31,11 +32,41 @@ def factory_device(request: Request) -> Edit | None:
             words = _given_there(request, file, call) or words
         if words.startswith('"') and _has_words_at_use(request, file, call):
             return None
+        whole = _met_on_host(file, call)
+        if whole is not None and not request.facts["written"]:
+            return append_call(file, whole, f".to({words})")
         draw = _draw_of(file, call)
         if draw is not None:
             return append_call(file, draw, f".to({words})")
         return device_argument(file, call, words, rewriting.is_drawn_on(call, request.device, request.users))
     return _move_where_made(request)
+
+
+def _met_on_host(file: source.Source, call: ast.Call) -> ast.expr | None:
+    """`torch.outer(torch.arange(n), rates)`, of `rates` that the function has made on the host as well: all that the
+    statement computes, which is to be moved when that is done."""
+    statement, scope = file.statement(call), name_scopes.function_of(file, call)
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    flow = flow_of(file, scope) if value is not None else None
+    if value is None or flow is None or not isinstance(value, (ast.Call, ast.BinOp)):
+        return None
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bindings.parameters(scope):
+            for each in flow.reaching(node):
+                made = [n for n in ast.walk(each.value or node) if isinstance(n, ast.Call) and makers.makes_tensor(n)]
+                host = [n for n in made if not histories.names_device(n) and not _is_number(n)]
+                if each.kind == "assign" and host and not any(map(histories.names_device, _calls_in(each.value))):
+                    return value
+    return None
+
+
+def _calls_in(node: ast.AST | None) -> list[ast.Call]:
+    return [n for n in ast.walk(node) if isinstance(n, ast.Call)] if node is not None else []
+
+
+def _is_number(call: ast.Call) -> bool:
+    """`torch.tensor(0.5)`, which goes with tensors of any device."""
+    return bool(call.args) and isinstance(call.args[0], ast.Constant) and histories.called_name(call) == "tensor"
 
 
 def _draw_of(file: source.Source, call: ast.Call) -> ast.Call | None:

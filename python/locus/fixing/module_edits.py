@@ -31,7 +31,7 @@ def register_buffer(request: Request) -> Edit | None:
     if not _is_moved(request) and not places.in_replica(request.frames):
         return None  # nobody moves the module: a buffer would stay where it is
     stored = _stored(request)
-    if stored is None:
+    if stored is None or _is_put_later(request, stored):
         return None
     file, statement, target, value = stored
     if isinstance(value, ast.Constant) and not (value.value is None and _is_put_before_move(request, file, target)):
@@ -42,6 +42,17 @@ def register_buffer(request: Request) -> Edit | None:
     head = Change(*span(statement)[:2], *span(value)[:2], words)
     note = "persistent=False leaves state_dict() as it was, so that saved models still load"
     return file.edit([head, Change.after(value, ", persistent=False)")], note)
+
+
+def _is_put_later(request: Request, stored: _Stored) -> bool:
+    """Whether a method that was called later has put the tensor there: a cache, which no move of the module reaches."""
+    made = next((step.facts["at"]["function"] for step in request.steps if step.facts["action"] == "created"), "")
+    if not made or made.endswith("__init__") or isinstance(stored.value, ast.Constant):
+        return False
+    around = stored.file.scope(name_scopes.function_of(stored.file, stored.target))
+    others = stored.file.find(around, ("stored attribute", stored.target.attr)) if around is not None else []
+    functions = [name_scopes.function_of(stored.file, each) for each in others]
+    return any(getattr(each, "name", "") != "__init__" for each in functions)
 
 
 def _is_put_before_move(request: Request, file: source.Source, target: ast.Attribute) -> bool:

@@ -10,7 +10,9 @@ import types
 from collections.abc import Iterator
 from dataclasses import replace
 
-from locus.program import batches, bindings, links, source, values
+import torch
+
+from locus.program import batches, bindings, links, places, source, values
 from locus.program.links import Context
 
 
@@ -130,3 +132,35 @@ def taken(users: list[types.FrameType], node: ast.IfExp, context: Context) -> li
         if is_none and held is not values.MISSING:
             return [node.body if (held is None) == isinstance(test.ops[0], ast.Is) else node.orelse]
     return [node.body, node.orelse]
+
+
+def stores_of(method: ast.AST, attribute: str) -> Iterator[tuple[ast.stmt, ast.Attribute, ast.expr]]:
+    """`self.x = …` in a method: the statements, their targets and what they bind."""
+    me = bindings.self_name(method)
+    for statement in batches.statements(method):
+        for target, bound in bindings.pairs(statement):
+            if isinstance(target, ast.Attribute) and target.attr == attribute and ast.unparse(target.value) == me:
+                yield statement, target, bound
+
+
+def goes_elsewhere(users: list[types.FrameType], move: bindings.Move, context: Context, device: str) -> bool:
+    """Whether a move is known to go to another kind of device than this one."""
+    said = value(users, move.args[0], context) if move.args else values.MISSING
+    kind = str(said).partition(":")[0] if isinstance(said, (torch.device, str)) else ""
+    return kind in ("cpu", "cuda") and kind != device.partition(":")[0]
+
+
+def own_method(
+    users: list[types.FrameType], node: ast.Name, bound: ast.expr, context: Context
+) -> tuple[types.FunctionType, ast.Call, object] | None:
+    """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds, its call
+    and its object."""
+    if not (isinstance(bound, ast.Call) and isinstance(bound.func, ast.Attribute)):
+        return None
+    held = value(users, node, context)
+    if held is values.MISSING or values.is_tensor(held) or values.is_module(held):
+        return None
+    method = bindings.method_of(type(held), bound.func.attr)
+    if method is None or not places.is_user_file(method.__code__.co_filename):
+        return None
+    return method, bound, held

@@ -152,6 +152,9 @@ def leaves(node: ast.expr | None, frame: types.FrameType, device: str) -> list[t
             continue
         while isinstance(part, ast.Subscript) and not values.is_tensor(values.evaluate(part, frame)):
             part = part.value
+        method = part.func if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else None
+        if method is not None and values.is_tensor(values.evaluate(method.value, frame)):
+            part = method.value  # `v` of `v.sqrt()`
         value = values.evaluate(part, frame)
         if _is_on(value, device) and value.dim() > 0:
             found.setdefault(values.storage_key(value), (part, value))
@@ -195,6 +198,8 @@ def stem(node: ast.expr, frame: types.FrameType, device: str) -> torch.Tensor | 
                 stack.append(part.func.value)
             elif part.args and part.func.attr in _COMPUTING:
                 stack.append(part.args[0])
+    if len(found) > 1 and device == "cpu":  # a number may be with tensors of any device
+        found = {key: value for key, value in found.items() if value.dim() > 0}
     return next(iter(found.values())) if len(found) == 1 else None
 
 

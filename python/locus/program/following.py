@@ -1,4 +1,5 @@
-"""Calls whose result goes where another tensor is: `zeros_like(other)`, `x.to(other.device)`, `one_hot(labels)`.
+"""Calls whose result goes where another tensor is: `zeros_like(other)`, `x.to(other.device)`, `one_hot(labels)`,
+`sparse_coo_tensor(index, values)`.
 
 Reads trees; runs nothing.
 """
@@ -21,6 +22,8 @@ def followed(call: ast.Call) -> list[ast.expr]:
         led += call.args[:1]
     elif name.startswith("new_") and isinstance(call.func, ast.Attribute):
         led.append(call.func.value)
+    elif name == "sparse_coo_tensor":
+        led += [k.value for k in call.keywords if k.arg == "values"] or call.args[1:2]
     return led
 
 

@@ -34,3 +34,10 @@ def makes_tensor(call: ast.Call) -> bool:
     while isinstance(root, ast.Attribute):
         root = root.value
     return name in MAKERS and not (isinstance(root, ast.Name) and root.id in _OTHERS)
+
+
+def takes_memory(node: ast.AST) -> bool:
+    """Whether a piece of program makes a tensor of memory that PyTorch has not allocated: `torch.from_numpy(x)`."""
+    calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
+    names = {each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in calls}
+    return bool(names & {"from_numpy", "frombuffer", "as_tensor", "asarray", "from_dlpack"})

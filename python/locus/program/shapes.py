@@ -129,6 +129,7 @@ class _CaseMore(TypedDict, total=False):
     candidates: list[Candidate]
     collating: bool
     home: str
+    """The card where the code that runs belongs, "host" where an object gathers there what it is given."""
     replica: bool
     refused_with: str
     """What a library or the program itself said that refused the call."""

@@ -131,6 +131,9 @@ class Trail:
         """The parts that could be tensors on the device: those that are, or else those of which nothing is known."""
         known = [(part, self.value(part, context)) for part in parts]
         here = [part for part, value in known if values.is_tensor(value) and str(value.device) == self.device]
+        if self.device == "cpu":  # a number may be with tensors of any device
+            sized = [part for part, value in known if part in here and values.is_tensor(value) and value.dim() > 0]
+            here = sized or here
         unknown = [part for part, value in known if value is values.MISSING or isinstance(value, (list, tuple, dict))]
         return (here or [part for part in unknown if not isinstance(part, ast.Constant)])[:3]
 
@@ -162,12 +165,13 @@ class Trail:
     def _that_happened(self, bound: list[links.Bound], context: Context) -> list[links.Bound]:
         """Of several statements that may have bound a name, those that the value's history knows, if it knows any; else
         those that do not put it elsewhere than it is."""
-        known = [
-            each for each in bound
-            if any(each.statement.lineno <= line <= (each.statement.end_lineno or 0)
-                   for file, line in self.lines if file == context.file.file)
-        ]  # fmt: skip
+        known = [each for each in bound if self._has_run(context.file, each.statement)]
         return known or [each for each in bound if not self._is_elsewhere(each.value, context)] or bound
+
+    def _has_run(self, file: source.Source, statement: ast.stmt) -> bool:
+        """Whether the value's history knows a line of a statement."""
+        first, last = statement.lineno, statement.end_lineno or 0
+        return any(first <= line <= last for path, line in self.lines if path == file.file)
 
     def _is_elsewhere(self, value: ast.expr, context: Context) -> bool:
         """Whether an expression says another device than the operand's: `torch.zeros(3, device=device)`."""
@@ -178,7 +182,7 @@ class Trail:
     def _follow_binding(self, node: ast.Name, bound: links.Bound, context: Context, depth: int, field: Part) -> None:
         statement, value, target, how = bound
         earlier = replace(context, line=statement.lineno)
-        method = self._own_method(node, value, context)
+        method = contexts.own_method(self.users, node, value, context)
         moved = how != "loop" and method is None and bindings.is_move(value)
         part: Part = bindings.place_in(target, node.id)
         part = field if part is None and (how == "assign" or isinstance(field, str)) else part
@@ -203,21 +207,6 @@ class Trail:
             value, inner = links.pick(value, part if key is None else None)
             self._add(Link(at, statement, value, "put"))
             self._resolve(value, at, depth, inner)
-
-    def _own_method(
-        self, node: ast.Name, value: ast.expr, context: Context
-    ) -> tuple[types.FunctionType, ast.Call, object] | None:
-        """`graph = make().to(device)`: the method of the program's own class that gave what the variable holds, its
-        call and its object."""
-        if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)):
-            return None
-        held = self.value(node, context)
-        if held is values.MISSING or values.is_tensor(held) or values.is_module(held):
-            return None
-        method = bindings.method_of(type(held), value.func.attr)
-        if method is None or not places.is_user_file(method.__code__.co_filename):
-            return None
-        return method, value, held
 
     def _resolve_parameter(self, name: str, context: Context, depth: int, part: Part) -> None:
         if context.call is not None and context.caller is not None:
@@ -266,10 +255,16 @@ class Trail:
             self._enter(getter, None, context, owner, depth)
             return
         before = len(self.links)
-        for file, tree in bindings.class_trees(owner):
-            for method in tree.body:
-                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                    self._resolve_stores(file, method, node.attr, owner, depth, part)
+        methods = [
+            (file, method) for file, tree in bindings.class_trees(owner) for method in tree.body
+            if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]  # fmt: skip
+        stores = [(file, stored[0]) for file, method in methods for stored in contexts.stores_of(method, node.attr)]
+        known = [statement for file, statement in stores if self._has_run(file, statement)]  # what happened
+        if not self.lines:  # memory of others, which PyTorch has not allocated
+            known = [statement for _, statement in stores if makers.takes_memory(statement)]
+        for file, method in methods:
+            self._resolve_stores(file, method, node.attr, owner, depth, part, known)
         for outer, statement, target, value in contexts.stores_outside(self.users, owner, node.attr):
             self._add(Link(outer, statement, value, "attribute", target, bindings.is_move(value)))
             self._resolve(value, outer, depth, part)
@@ -286,19 +281,18 @@ class Trail:
                 self.links[bound] = self.links[bound]._replace(lost=True)
 
     def _resolve_stores(
-        self, file: source.Source, method: ast.AST, attribute: str, owner: object, depth: int, part: Part
-    ) -> None:
+        self, file: source.Source, method: ast.AST, attribute: str, owner: object, depth: int, part: Part,
+        known: list[ast.stmt],
+    ) -> None:  # fmt: skip
         me = bindings.self_name(method)
         self._resolve_puts(file, method, f"{me}.{attribute}", Context(file, method, None, 1, me=owner), depth, part)
-        for statement in batches.statements(method):
-            for target, value in bindings.pairs(statement):
-                if isinstance(target, ast.Attribute) and target.attr == attribute and ast.unparse(target.value) == me:
-                    if bindings.is_move(value):
-                        continue  # moves it, if it is called
-                    context = Context(file, method, None, statement.lineno, me=owner)
-                    value, inner = links.pick(value, part)
-                    self._add(Link(context, statement, value, "attribute", target))
-                    self._resolve(value, context, depth, inner)
+        for statement, target, value in contexts.stores_of(method, attribute):
+            if bindings.is_move(value) or (known and statement not in known):
+                continue  # moves it, if it is called
+            context = Context(file, method, None, statement.lineno, me=owner)
+            value, inner = links.pick(value, part)
+            self._add(Link(context, statement, value, "attribute", target))
+            self._resolve(value, context, depth, inner)
 
     # -- calls
 
@@ -315,6 +309,9 @@ class Trail:
                     return
         given = bindings.field_argument(node, called, part) if isinstance(part, str) else None
         if given is not None:
+            statement = context.file.statement(node)
+            if statement is not None:
+                self._add(Link(context, statement, given, "argument", moved=bindings.is_move(given)))
             self._resolve(given, context, depth)
             return
         if values.is_module(called):
@@ -335,11 +332,17 @@ class Trail:
             return
         led = followed(node) if context.frame is None else []
         if led and self.value(led[0], context) is values.MISSING:
+            statement = context.file.statement(node)
+            if statement is not None and name in makers.FACTORIES and not name.endswith("_like"):
+                self._add(Link(context, statement, node, "made"))
             self._resolve(led[0], context, depth)  # in a function that has ended: where that is made
         elif makers.makes_tensor(node):
             statement = context.file.statement(node)
             if statement is not None:
                 self._add(Link(context, statement, node, "made"))
+            return
+        if name == "zip" and isinstance(part, int) and part < len(node.args):
+            self._resolve(node.args[part], context, depth)
             return
         for argument in self._likely(list(node.args), context)[: 3 if name in _ITERATING or name[:1].isupper() else 1]:
             self._resolve(argument, context, depth)
@@ -366,7 +369,7 @@ class Trail:
         code = function.__code__
         file = source.load(code.co_filename)
         scope = file.function_at(code.co_firstlineno, code.co_name) if file else None
-        if file is None or scope is None or any(scope is each for each in links.scopes(context)):
+        if file is None or scope is None or sum(scope is each for each in links.scopes(context)) > 1:
             return False
         inside = Context(file, scope, None, links.END, call, context, me)
         if isinstance(scope, ast.Lambda):
@@ -381,6 +384,8 @@ class Trail:
                 continue
             found = True
             at = Context(file, scope, None, statement.lineno, call, context, me)
+            if bindings.is_move(given) and contexts.goes_elsewhere(self.users, given, at, self.device):
+                continue  # `return obj.to(device)`: what is here came out by another one
             given, inner = links.pick(given, part)
             self._add(Link(at, statement, given, "return", moved=bindings.is_move(given)))
             self._resolve(given, at, depth, inner)

@@ -74,7 +74,7 @@ class Trainer:
         adv = miss.detach()  # BUG: any culprit=adv
         # FIX: adv = miss.detach().to(self.ca)
         adv = (adv - adv.mean()) / (adv.std() + 1e-6)
-        policy = -(logp * adv).mean() - 0.01 * ent.mean()  # RAISES: 3
+        policy = -(logp * adv).mean() - 0.01 * ent.mean()  # RAISES: 3  # ALSO: 3
         return policy, miss.square().mean()
 
     def update(self, episodes):

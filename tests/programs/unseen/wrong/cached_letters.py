@@ -13,7 +13,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 @functools.lru_cache(maxsize=None)
 def rotary(length, dim):
     inv = 1.0 / 100 ** (torch.arange(0, dim, 2).float() / dim)
-    ang = torch.outer(torch.arange(length).float(), inv).repeat(1, 2)
+    ang = torch.outer(torch.arange(length).float(), inv).repeat(1, 2)  # ALSO: 1
     return ang.cos(), ang.sin()  # BUG: any
     # FIX: return ang.cos().to(device), ang.sin().to(device)
 

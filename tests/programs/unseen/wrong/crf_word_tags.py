@@ -92,7 +92,7 @@ def main():
             words, tags, size = pad(pairs[i:i + 16])
             mask = to_mask(size, words.shape[1])  # BUG 2: any culprit=mask
             # FIX: mask = to_mask(size, words.shape[1]).to(device)
-            loss = model.loss(words.to(device), tags.to(device), mask)
+            loss = model.loss(words.to(device), tags.to(device), mask)  # ALSO: 2
             opt.zero_grad()
             loss.backward()
             opt.step()

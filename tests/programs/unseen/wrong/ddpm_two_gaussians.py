@@ -96,7 +96,7 @@ def main():
             print(f"epoch {epoch + 1} loss {loss.item():.4f}")
     drawn = sample(net, sch, 128, device)  # BUG: any culprit=data|drawn
     # FIX: drawn = sample(net, sch, 128, device).cpu()
-    print(f"mmd {mmd(drawn, data):.4f}")
+    print(f"mmd {mmd(drawn, data):.4f}")  # ALSO: 3
 
 
 main()

@@ -47,7 +47,7 @@ class Replay:
         take = lambda t: t[idx].to(device)
         act = self.act[idx]  # BUG: any culprit=act
         # FIX: act = take(self.act)
-        return Batch(take(self.obs), act, take(self.rew), take(self.nxt), take(self.done), idx)
+        return Batch(take(self.obs), act, take(self.rew), take(self.nxt), take(self.done), idx)  # ALSO: 1
 
     def reweigh(self, idx, err):
         self.prio[idx] = err.abs().clamp(max=1.0)  # RAISES: 3

@@ -78,7 +78,7 @@ def main():
     gen = torch.Generator().manual_seed(6)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     edges, label = ring_of_cliques()
-    known = split(label, 2, gen)
+    known = split(label, 2, gen)  # ALSO: 3
     x = torch.cat([degree_feature(edges, len(label)), F.one_hot(label, 4) + 1.2 * torch.randn(len(label), 4, generator=gen)], 1)
     x, edges, label = x.to(device), edges.to(device), label.to(device)
     net = GAT(5, 8, 4).to(device)

@@ -83,7 +83,7 @@ def main():
         opt.step()
         if step % 8 == 7:
             print(f"step {step + 1} nll {loss.item():.4f} noise {gp.log_noise.exp().item():.4f}")
-    grid = torch.linspace(0, 6, 50)
+    grid = torch.linspace(0, 6, 50)  # ALSO: 2
     mean, var = gp.predict(grid)  # BUG: any culprit=grid
     # FIX: mean, var = gp.predict(grid.to(opts.device))
     mean, var = mean * spread + centre, var * spread ** 2

@@ -15,7 +15,7 @@ class Split(nn.Module):
     def forward(self, x):
         h = self.low(x).flatten(1)  # BUG: any culprit=h
         # FIX: h = self.low(x).flatten(1).to(B)
-        return self.high(h)  # RAISES: 1
+        return self.high(h)  # RAISES: 1  # ALSO: 1
 
 
 class Taps:
@@ -32,7 +32,7 @@ class Taps:
 
     def sparsity(self):
         total = 0.0
-        for out in self.seen.values():
+        for out in self.seen.values():  # ALSO: 2
             total = total + out.abs().mean()  # BUG: any culprit=total|out  # RAISES: 2
             # FIX: total = total + out.abs().mean().to(A)
         return total

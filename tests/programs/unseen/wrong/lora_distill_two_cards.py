@@ -49,7 +49,7 @@ class Distiller:
     def loss(self, x, y, mix):
         out = self.student(x)
         soft = self.soft_targets(x)
-        kd = F.kl_div(F.log_softmax(out / self.T, dim=-1), soft, reduction="batchmean") * self.T ** 2  # RAISES: 2
+        kd = F.kl_div(F.log_softmax(out / self.T, dim=-1), soft, reduction="batchmean") * self.T ** 2  # RAISES: 2  # ALSO: 2
         adjusted = out + 0.5 * self.log_prior  # RAISES: 3
         return mix * kd + (1 - mix) * F.cross_entropy(adjusted, y)
 

@@ -41,7 +41,7 @@ class MoE(nn.Module):
                 continue
             y = expert(x[row].to(self.homes[e]))  # BUG: any culprit=y
             # FIX: y = expert(x[row].to(self.homes[e])).to(x.device)
-            out = out.index_add(0, row, y * gate[row, slot].unsqueeze(1))  # RAISES: 2
+            out = out.index_add(0, row, y * gate[row, slot].unsqueeze(1))  # RAISES: 2  # ALSO: 2
         self.usage += torch.bincount(pick.flatten(), minlength=len(self.experts))  # RAISES: 1
         return out, self.balance(probs, pick)
 

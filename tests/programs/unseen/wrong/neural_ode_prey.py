@@ -83,7 +83,7 @@ def main():
     grid = np.linspace(0, 4, 17)
     start = np.random.default_rng(9).uniform(1, 5, size=(6, 2))
     curves = torch.from_numpy(lotka(start, grid))
-    times = torch.from_numpy(grid.astype(np.float32))
+    times = torch.from_numpy(grid.astype(np.float32))  # ALSO: 1
     error = ScaledError(curves)  # BUG 3: any culprit=error|self.spread
     # FIX: error = ScaledError(curves.to(device))
     target = curves.to(device)

@@ -62,7 +62,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     n, classes = 60, 3
     edges, label = communities(n, classes, gen)
-    known = torch.rand(n, generator=gen) < 0.25
+    known = torch.rand(n, generator=gen) < 0.25  # ALSO: 2
     x = (F.one_hot(label, classes) + 1.5 * torch.randn(n, classes, generator=gen)).to(device)
     graph = Graph(n, edges).to(device)
     y = label.to(device)

@@ -82,7 +82,7 @@ class Learner:
             logits, state = self.model(ids, state)
             p = logits[-1, 0].double().softmax(0)  # BUG: any culprit=p
             # FIX: p = logits[-1, 0].double().softmax(0).cpu()
-            prompt.append(int(rng.choice(len(p), p=p.numpy())))  # RAISES: 3
+            prompt.append(int(rng.choice(len(p), p=p.numpy())))  # RAISES: 3  # ALSO: 3
             ids = torch.tensor([[prompt[-1]]], device=self.device)
         return prompt
 

@@ -67,7 +67,7 @@ class Elbo:
 
 
 def usage_report(history):
-    kl = np.stack([np.asarray(h) for h in history[-5:]])  # RAISES: 3
+    kl = np.stack([np.asarray(h) for h in history[-5:]])  # RAISES: 3  # ALSO: 3
     return np.round(kl.mean(0), 3).tolist()
 
 
