@@ -92,12 +92,12 @@ def _writes_literal(edit: Edit) -> bool:
     if file is None or not around:
         return False
     placing = file.once(_places_by_literal)
-    if placing and not file.once(_names_devices):
+    if placing and not file.once(names_devices):
         return False
     return name_scopes.function_of(file, around[-1]) not in placing
 
 
-def _names_devices(file: source.Source) -> bool:
+def names_devices(file: source.Source) -> bool:
     """Whether a file says devices by names: `.to(device)`, not `.to(x.device)`."""
     said = devices_said(file.tree)
     return any(

@@ -163,6 +163,9 @@ class _Case:
                 facts["expression"] = use.file.flat(node)
             steps = self.attempt("history", self.history, tensors[number]) or []
             facts["history"] = [step.facts for step in steps]
+            if nodes[number] is None and use is not None and operands.is_made_by_the_call(steps, use):
+                beside = [each["device"] for each, other in zip(facts_of, nodes) if other is not None]
+                facts["rule"] = "free" if facts["device"] in beside else facts["rule"]  # it follows what is given
             match = found.best(number, facts["expression"])
             known = self.attempt("history", self.history, named[number]) or steps
             way = ways[number] if named[number] is not tensors[number] else None

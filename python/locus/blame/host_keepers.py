@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from locus.blame.candidates import names_devices
 from locus.program import bindings, source, values
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 def gathers(facts: Operand, tensor: object, way: trails.Trail | None, use: expressions.Use | None) -> bool:
     """Whether a tensor that is written to is such an object's own, made where nobody said a device: the class places
-    nothing that it keeps, all of it is on the host, and no method computes of it with what it is given."""
+    nothing that it keeps, all of it is on the host, and no method computes of it with what it is given. Only where the
+    program has a name for the device, which the class is not told: one that says `.cuda()` may say it anywhere."""
     made = [step for step in facts["history"] if step["action"] == "created"]
     if not facts["written"] or facts["device"] != "cpu" or not made or any(step["explicit"] for step in made):
         return False
@@ -28,7 +30,7 @@ def gathers(facts: Operand, tensor: object, way: trails.Trail | None, use: expre
         held = [value for value in values.attributes(owner).values() if values.is_tensor(value)]
         trees = list(bindings.class_trees(owner))
         running = use.statement if use is not None else None
-        if trees and not any(value.is_cuda for value in held):
+        if any(file.once(names_devices) for file, _ in trees) and not any(value.is_cuda for value in held):
             return not any(_serves_devices(file, tree, attribute, running) for file, tree in trees)
     return False
 

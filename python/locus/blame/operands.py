@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from locus.blame import candidates
-from locus.program import histories, source
+from locus.program import histories, makers, source
 
 if TYPE_CHECKING:
     import torch
@@ -115,3 +115,11 @@ def add_made(facts: Operand, way: trails.Trail | None) -> None:
     op = histories.called_name(made.node) if isinstance(made.node, ast.Call) else ""
     made_at = created(op, facts["device"], False, candidates.location_of(made.context.file, made.node))
     facts["history"] = [made_at, *facts["history"]]
+
+
+def is_made_by_the_call(steps: list[histories.Step], use: expressions.Use) -> bool:
+    """Whether a library made a tensor inside the very call that it is an operand of, to compute the result in."""
+    made = steps[0] if len(steps) == 1 else None
+    if made is None or made.facts["action"] != "created" or made.facts["explicit"] or made.call is None:
+        return False
+    return made.call is use.node and not makers.makes_tensor(made.call)
