@@ -37,7 +37,7 @@ def order(budget: Budget) -> Iterator[Row]:
             worker.run("many_storages", STORAGES)
             sizes[name] = (worker.memory()["resident"] - before) / STORAGES
         shown = f"{sizes['one']:.0f} bytes", f"{sizes['four']:.0f} bytes"
-        yield Row(ORDER, "bytes of a storage that is followed", "count", sizes["four"] - sizes["one"], None, *shown)
+        yield Row(ORDER, "bytes of a storage that is followed", "count", sizes["four"] - sizes["one"], 40, *shown)
     finally:
         for worker in workers.values():
             worker.close()

@@ -16,7 +16,7 @@ void FreedMemory::free(std::uint64_t address, std::uint64_t bytes, const Shadow&
   shadow.each([&](const Cell& cell, std::uint64_t, std::uint64_t) {
     keep(cell.write);
     keep(cell.read);
-    if (cell.reads != nullptr) std::for_each(cell.reads->begin(), cell.reads->end(), keep);
+    std::for_each(cell.further_reads().begin(), cell.further_reads().end(), keep);
   });
   if (uses.empty()) return;
   if (blocks_.size() >= kMost) blocks_.erase(blocks_.begin());

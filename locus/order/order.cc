@@ -125,7 +125,8 @@ std::vector<Pending> Order::pending(const Shadow& shadow, Lane thread) const {
   shadow.each([&](const Cell& cell, std::uint64_t begin, std::uint64_t end) {
     const auto is_pending = [&](const Access& access) { return access.time > clock.at(access.lane); };
     bool reads = is_pending(cell.read);
-    if (cell.reads != nullptr) reads = reads || std::any_of(cell.reads->begin(), cell.reads->end(), is_pending);
+    const std::vector<Access>& further = cell.further_reads();
+    reads = reads || std::any_of(further.begin(), further.end(), is_pending);
     const bool writes = is_pending(cell.write);
     if (reads || writes) found.push_back({begin, end, writes ? Kind::kWrite : Kind::kRead});
   });
@@ -146,13 +147,27 @@ void Order::assume_written(Shadow* shadow, Lane lane, Time time, Note note) {
   shadow->add(Kind::kWrite, access_of(note, lane, time), Range(), everything, &none);
 }
 
-void Order::free(int device, std::uint64_t address, std::uint64_t bytes, const Shadow& shadow, Lane home,
-                 const std::vector<Lane>& recorded) {
+void Order::attach(Shadow* shadow, std::shared_ptr<void> what) {
+  const std::lock_guard lock(mutex_);
+  shadow->attach(std::move(what));
+}
+
+std::shared_ptr<void> Order::attachment(const Shadow& shadow) const {
+  const std::lock_guard lock(mutex_);
+  return shadow.attachment();
+}
+
+void Order::record_use(Shadow* shadow, Lane lane) {
+  const std::lock_guard lock(mutex_);
+  shadow->record(lane);
+}
+
+void Order::free(int device, std::uint64_t address, std::uint64_t bytes, const Shadow& shadow, Lane home) {
   // What its own stream has done is behind whoever gets the memory there: that is nearly all memory.
   if (shadow.is_only_of(home)) return;
   const std::lock_guard lock(mutex_);
   VectorClock done = lanes_[home].clock;
-  for (const Lane lane : recorded) done.join(lanes_[lane].clock);
+  for (const Lane lane : shadow.recorded()) done.join(lanes_[lane].clock);
   freed_[static_cast<std::size_t>(device)].free(address, bytes, shadow, done);
   count_freed();
 }

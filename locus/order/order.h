@@ -75,14 +75,17 @@ class Order {
   std::vector<Pending> pending(const Shadow& shadow, Lane thread = kHost) const;
   /// Whether nothing is under way that such an access of the host's could disturb, or be disturbed by.
   bool host_may(Kind kind, const Shadow& shadow, Lane thread = kHost) const;
+  /// What the caller keeps with it until it is gone; none at first.
+  void attach(Shadow* shadow, std::shared_ptr<void> what);
+  std::shared_ptr<void> attachment(const Shadow& shadow) const;
   /// What the memory holds was put there by this lane at this time, before anybody kept track.
   void assume_written(Shadow* shadow, Lane lane, Time time, Note note);
 
   // Memory of a device.
-  /// A tensor of `home`'s pool is freed. `recorded`: lanes that the allocator itself waits for before it gives the
-  /// memory away again.
-  void free(int device, std::uint64_t address, std::uint64_t bytes, const Shadow& shadow, Lane home,
-            const std::vector<Lane>& recorded);
+  /// The allocator itself waits for what the lane has when the memory is freed.
+  void record_use(Shadow* shadow, Lane lane);
+  /// A tensor of `home`'s pool is freed.
+  void free(int device, std::uint64_t address, std::uint64_t bytes, const Shadow& shadow, Lane home);
   /// True where the memory's last owner may still be in use: the shadow knows of it from now on.
   bool reuse(int device, std::uint64_t address, std::uint64_t bytes, Shadow* shadow);
   /// Without a lock: whether any device has such memory.

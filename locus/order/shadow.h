@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "locus/order/clock.h"
@@ -54,18 +55,36 @@ struct Conflict {
 };
 using Conflicts = std::vector<Conflict>;
 
+struct Piece;
+
 /// What is known of some bytes.
 struct Cell {
-  Access write;                                ///< the last one
-  Access read;                                 ///< since then
-  std::unique_ptr<std::vector<Access>> reads;  ///< further ones, of other lanes, that are not ordered with it
+  /// What few have.
+  struct Rest {
+    std::vector<Access> reads;         ///< further ones, of other lanes, that are not ordered with it
+    std::vector<Piece> pieces;         ///< of a whole storage that is split: in order, without holes
+    std::vector<Lane> recorded;        ///< of a whole storage: see Shadow::record()
+    std::shared_ptr<void> attachment;  ///< of a whole storage: see Shadow::attachment()
+  };
+  Access write;  ///< the last one
+  Access read;   ///< since then
+  std::unique_ptr<Rest> rest;
 
-  Cell() = default;
+  Cell();
   Cell(const Cell& other);
   Cell& operator=(const Cell& other);
-  Cell(Cell&&) = default;
-  Cell& operator=(Cell&&) = default;
-  bool empty() const { return write.time == 0 && read.time == 0 && reads == nullptr; }
+  Cell(Cell&&) noexcept;
+  Cell& operator=(Cell&&) noexcept;
+  ~Cell();
+  bool empty() const { return write.time == 0 && read.time == 0 && further_reads().empty(); }
+  const std::vector<Access>& further_reads() const;
+  Rest& make_rest();
+  /// No read has been seen since the last write.
+  void forget_reads();
+};
+struct Piece {
+  std::uint64_t begin, end;
+  Cell cell;
 };
 
 class Shadow {
@@ -80,29 +99,33 @@ class Shadow {
   /// Calls `visit(const Cell&, begin, end)` for all that is known.
   template <class Visit>
   void each(Visit&& visit) const {
-    if (pieces_ == nullptr) return visit(whole_, std::uint64_t{0}, Range::kEnd);
-    for (const Piece& piece : *pieces_) visit(piece.cell, piece.begin, piece.end);
+    if (!is_split()) return visit(whole_, std::uint64_t{0}, Range::kEnd);
+    for (const Piece& piece : whole_.rest->pieces) visit(piece.cell, piece.begin, piece.end);
   }
-  bool is_split() const { return pieces_ != nullptr; }
+  bool is_split() const { return whole_.rest != nullptr && !whole_.rest->pieces.empty(); }
   /// Whether all that is known was done by one lane.
   bool is_only_of(Lane lane) const {
     const auto is_its = [lane](const Access& access) { return access.time == 0 || access.lane == lane; };
-    return pieces_ == nullptr && whole_.reads == nullptr && is_its(whole_.write) && is_its(whole_.read);
+    return !is_split() && whole_.further_reads().empty() && is_its(whole_.write) && is_its(whole_.read);
   }
 
+  /// The allocator itself waits for what the lane has when the memory is freed.
+  void record(Lane lane);
+  const std::vector<Lane>& recorded() const;
+  /// What the caller keeps with it. Nothing here looks at it.
+  const std::shared_ptr<void>& attachment() const;
+  void attach(std::shared_ptr<void> what) { whole_.make_rest().attachment = std::move(what); }
+
  private:
-  struct Piece {
-    std::uint64_t begin, end;
-    Cell cell;
-  };
+  std::vector<Piece>& pieces() { return whole_.rest->pieces; }
   void split(std::uint64_t at);
+  void unite();
   void add_with_gaps(Kind kind, const Access& access, const Range& range, const VectorClock& now, Conflicts* conflicts);
   static void add_to(Cell& cell, Kind kind, const Access& access, const Range& range, std::uint64_t begin,
                      std::uint64_t end, const VectorClock& now, Conflicts* conflicts);
   static void remember(Cell& cell, Kind kind, const Access& access, const VectorClock& now);
 
-  Cell whole_;                                  ///< while there are no pieces
-  std::unique_ptr<std::vector<Piece>> pieces_;  ///< in order, without holes
+  Cell whole_;  ///< empty while there are pieces
 };
 
 }  // namespace locus::order

@@ -123,7 +123,7 @@ TEST_F(OrderTest, MemoryThatIsReusedTooEarly) {
   write(main_, x_);
   order_.wait_for(side_, main_);
   read(side_, x_, 21);
-  order_.free(0, 1000, 500, x_, main_, {});
+  order_.free(0, 1000, 500, x_, main_);
   EXPECT_TRUE(order_.any_freed());
   EXPECT_TRUE(order_.reuse(0, 1000, 500, &y_));
   ASSERT_EQ(write(main_, y_), 1U);
@@ -136,9 +136,9 @@ TEST_F(OrderTest, MemoryThatOnlyItsOwnStreamHasUsed) {
   write(main_, x_);
   read(main_, x_);
   EXPECT_TRUE(x_.is_only_of(main_));
-  order_.free(0, 1000, 500, x_, main_, {});
+  order_.free(0, 1000, 500, x_, main_);
   EXPECT_FALSE(order_.any_freed());
-  order_.free(0, 1000, 500, x_, side_, {});
+  order_.free(0, 1000, 500, x_, side_);
   EXPECT_TRUE(order_.any_freed()) << "the pool's stream is another one";
 }
 
@@ -146,7 +146,8 @@ TEST_F(OrderTest, MemoryThatTheAllocatorWaitsFor) {
   write(main_, x_);
   order_.wait_for(side_, main_);
   read(side_, x_);
-  order_.free(0, 1000, 500, x_, main_, {side_});
+  order_.record_use(&x_, side_);
+  order_.free(0, 1000, 500, x_, main_);
   EXPECT_FALSE(order_.reuse(0, 1000, 500, &y_));
 }
 
@@ -154,7 +155,7 @@ TEST_F(OrderTest, AWaitBetweenFreeingAndReuseIsEnough) {
   write(main_, x_);
   order_.wait_for(side_, main_);
   read(side_, x_);
-  order_.free(0, 1000, 500, x_, main_, {});
+  order_.free(0, 1000, 500, x_, main_);
   order_.wait_for(main_, side_);
   order_.reuse(0, 1000, 500, &y_);
   EXPECT_EQ(write(main_, y_), 0U);
@@ -164,7 +165,7 @@ TEST_F(OrderTest, WhatIsReusedInPartStaysWatchedInTheRest) {
   write(main_, x_);
   order_.wait_for(side_, main_);
   read(side_, x_);
-  order_.free(0, 1000, 500, x_, main_, {});
+  order_.free(0, 1000, 500, x_, main_);
   EXPECT_TRUE(order_.reuse(0, 1100, 100, &y_));
   EXPECT_EQ(write(main_, y_), 1U);
   Shadow before, after, beside;

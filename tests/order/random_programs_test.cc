@@ -53,7 +53,6 @@ struct Tensor {
   std::vector<Byte> bytes = std::vector<Byte>(kBytes);
   int address = 0;
   Lane home = 1;
-  std::vector<Lane> recorded;
 };
 
 class Program {
@@ -147,11 +146,11 @@ class Program {
 
   /// Memory goes back with what other lanes than its own have done to it and nobody waits for.
   void free_and_make(Tensor& tensor) {
-    order_.free(0, static_cast<std::uint64_t>(tensor.address), kBytes, tensor.shadow, tensor.home, tensor.recorded);
+    order_.free(0, static_cast<std::uint64_t>(tensor.address), kBytes, tensor.shadow, tensor.home);
     // An access of any byte counts for the block: it goes back as a whole.
     std::set<int> uses;
     std::vector<int> waited_for{last(tensor.home)};
-    for (const Lane lane : tensor.recorded) waited_for.push_back(last(lane));
+    for (const Lane lane : tensor.shadow.recorded()) waited_for.push_back(last(lane));
     const std::vector<bool> known = graph_.all_before(graph_.add(waited_for));
     const auto keep = [&](int node) {
       if (node >= 0 && !known[static_cast<std::size_t>(node)]) uses.insert(node);
@@ -168,7 +167,7 @@ class Program {
   void touch(Tensor& tensor, Lane lane, Lane by) {
     const bool on_host = lane == by;
     const Kind kind = pick(2) == 0 ? Kind::kRead : Kind::kWrite;
-    if (tensor.address >= 0 && pick(6) == 0) tensor.recorded.push_back(stream());
+    if (tensor.address >= 0 && pick(6) == 0) tensor.shadow.record(stream());
     const int first = pick(3) == 0 ? pick(kBytes) : 0,
               end = first == 0 && pick(2) == 0 ? kBytes : first + 1 + pick(kBytes - first);
     const int step = with_gaps_ && pick(3) == 0 ? 2 : 1;

@@ -23,7 +23,7 @@ TEST(Threads, EachOnAStreamOfItsOwn) {
         order.work(lanes[t], touches, 2, &found[t]);
         order.wait_for(lanes[t], lanes[(t + 1) % lanes.size()]);
         order.host_waits(order.record(lanes[t]));
-        order.free(1, 4096 * t, 512, own, lanes[t], {});
+        order.free(1, 4096 * t, 512, own, lanes[t]);
         order.reuse(1, 4096 * t, 512, &own);
       }
     });

@@ -59,7 +59,7 @@ HostAllocator g_host_allocator;
 void order_block_freed(const DeviceBlock& block) {
   const sim::CachingModel::Block* account = block.booking.account;
   order_free(block.device, sim::CachingModel::address_of(account), sim::CachingModel::size_of(account),
-             *block.tracked.load(), block.stream);
+             *block.shadow.load(), block.stream);
 }
 
 /// Whoever profiles memory on this thread hears of it as of a card's; `sign` is -1 for what is given back.
@@ -80,7 +80,7 @@ void free_block(void* context) {
       const void* address = machine().arena().device_address(block->host->mutable_data());
       listener.trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(address));
     });
-    if (block->tracked != nullptr) order_block_freed(*block);
+    if (block->shadow != nullptr) order_block_freed(*block);
     tell_profiler(*block, -1);
     unbook(block->booking, block->device);
   }
@@ -97,7 +97,7 @@ c10::DataPtr account_for(c10::intrusive_ptr<c10::StorageImpl> host, int device, 
   const Booking booking = book(bytes != 0 ? bytes : host->nbytes(), device, data);
   auto* block = new DeviceBlock{std::move(host), booking, device, stream, birth_time(device, stream)};
   if (ordering() && booking.account != nullptr) {
-    block->tracked =
+    block->shadow =
         order_reuse(device, sim::CachingModel::address_of(booking.account), sim::CachingModel::size_of(booking.account))
             .release();
   }

@@ -44,13 +44,14 @@ struct DeviceBlock {
   c10::intrusive_ptr<c10::StorageImpl> host;  ///< owns the memory; what kernels see
   Booking booking;                            ///< what the card's allocator would hold for it
   int device;
-  int64_t stream;                           ///< whose pool it is from
-  order::Time born;                         ///< see birth_time()
-  std::atomic<Tracked*> tracked = nullptr;  ///< its own; made when the memory is first followed
-  std::uint8_t knowledge = 0;               ///< of its values, in a dry run: dry::Knowledge
+  int64_t stream;                                ///< whose pool it is from
+  order::Time born;                              ///< see birth_time()
+  std::atomic<order::Shadow*> shadow = nullptr;  ///< its own; made when the memory is first followed
+  std::uint8_t knowledge = 0;                    ///< of its values, in a dry run: dry::Knowledge
+  std::atomic<bool> kept = false;                ///< a graph's result that the program has kept, see kept_outputs.h
   std::uint32_t bound = 0;  ///< unknown values are from 0 on and below this; 0: nothing is known of that
 
-  ~DeviceBlock() { delete tracked.load(std::memory_order_relaxed); }
+  ~DeviceBlock() { delete shadow.load(std::memory_order_relaxed); }
 };
 
 /// The block behind a storage, or nullptr (no memory, or memory that is not ours).

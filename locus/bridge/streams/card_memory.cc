@@ -107,7 +107,7 @@ void card_memory_freed(std::uintptr_t address) {
   }
   if (block == nullptr) return forget_birth_at(reinterpret_cast<const void*>(address));
   if (block->bytes == 0) return;
-  stream_order().free(block->device, address, block->bytes, block->shadow, block->home, block->recorded);
+  stream_order().free(block->device, address, block->bytes, block->shadow, block->home);
 }
 
 void card_memory_recorded(const void* address, const c10::Stream& stream) {
@@ -115,8 +115,7 @@ void card_memory_recorded(const void* address, const c10::Stream& stream) {
   const std::optional<Lane> lane = card_lane(stream);
   if (block == nullptr || !lane.has_value()) return;
   const std::lock_guard lock(blocks().mutex);
-  auto& recorded = block->recorded;
-  if (std::find(recorded.begin(), recorded.end(), *lane) == recorded.end()) recorded.push_back(*lane);
+  stream_order().record_use(&block->shadow, *lane);
 }
 
 std::shared_ptr<CardBlock> card_block(const Tensor& t) {

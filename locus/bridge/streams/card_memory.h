@@ -18,7 +18,6 @@ struct CardBlock {
   std::uint64_t number = 0;  ///< in the order in which blocks were taken
   std::uint64_t bytes = 0;   ///< of the storage that has it; 0: no operator has seen it yet
   order::Shadow shadow;
-  std::vector<order::Lane> recorded;  ///< record_stream()
 };
 
 /// PyTorch's allocator has given memory out, or has it back.

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "locus/bridge/door/check.h"
 #include "locus/bridge/dry/knowledge.h"
@@ -35,10 +37,19 @@ c10::StorageImpl* storage_of_plain(const at::Tensor& t) {
   return t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-Tracked* tracked_of(const at::Tensor& t) {
+/// What is known of a storage whose contents a replay has replaced while the program kept them; attached to its shadow.
+struct KeptOutput {
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> earlier;  ///< tensors over it from before that replay
+};
+
+DeviceBlock* followed_block_of(const at::Tensor& t) {
   const c10::StorageImpl* storage = storage_of_plain(t);
   DeviceBlock* block = storage != nullptr ? block_of(*storage) : nullptr;
-  return block != nullptr ? block->tracked.load() : nullptr;
+  return block != nullptr && block->shadow != nullptr ? block : nullptr;
+}
+
+std::shared_ptr<KeptOutput> kept_of(const DeviceBlock& block) {
+  return std::static_pointer_cast<KeptOutput>(stream_order().attachment(*block.shadow.load()));
 }
 
 bool is_result(PyObject* object, const Storages& made) {
@@ -95,10 +106,10 @@ std::size_t contents_of(const at::Tensor& t) {
 
 /// A replay has replaced what the program keeps. `earlier`: the tensor is one of those from before it.
 void mark_kept(const at::Tensor& t, bool earlier) {
-  Tracked* const tracked = tracked_of(t);
-  if (tracked == nullptr) return;
-  std::optional<KeptOutput>& kept = tracked->make_more().kept;
-  if (!kept.has_value()) kept.emplace();
+  DeviceBlock* const block = followed_block_of(t);
+  if (block == nullptr) return;
+  if (!block->kept.exchange(true)) stream_order().attach(block->shadow.load(), std::make_shared<KeptOutput>());
+  const std::shared_ptr<KeptOutput> kept = kept_of(*block);
   std::erase_if(kept->earlier, [](const auto& weak) { return weak.expired(); });
   if (earlier) kept->earlier.emplace_back(t.getIntrusivePtr());
   g_found_out.fetch_add(1);
@@ -107,11 +118,11 @@ void mark_kept(const at::Tensor& t, bool earlier) {
 /// 0: nothing is known of the tensor's memory; 1: a replay has replaced what was kept there; 2: and the tensor is one
 /// of those from before it.
 int kept_state(const at::Tensor& t) {
-  const Tracked* const tracked = tracked_of(t);
-  if (tracked == nullptr || !tracked->is_kept()) return 0;
-  const bool earlier = std::ranges::any_of(tracked->more->kept->earlier, [&](const auto& weak) {
-    return weak._unsafe_get_target() == t.unsafeGetTensorImpl();
-  });
+  const DeviceBlock* const block = followed_block_of(t);
+  const std::shared_ptr<KeptOutput> kept = block != nullptr ? kept_of(*block) : nullptr;
+  if (kept == nullptr) return 0;
+  const bool earlier = std::ranges::any_of(
+      kept->earlier, [&](const auto& weak) { return weak._unsafe_get_target() == t.unsafeGetTensorImpl(); });
   return earlier ? 2 : 1;
 }
 

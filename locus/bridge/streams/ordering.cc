@@ -12,6 +12,7 @@
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/streams/gpu_trace.h"
 #include "locus/bridge/streams/graphs.h"
+#include "locus/bridge/streams/kept_outputs.h"
 #include "locus/bridge/streams/pending.h"
 #include "locus/bridge/streams/pinned.h"
 #include "locus/bridge/streams/races.h"
@@ -49,19 +50,18 @@ void follow_default(int device, int64_t stream) {
 
 order::Shadow* shadow_of(DeviceBlock* block) {
   if (block == nullptr) return nullptr;
-  Tracked* tracked = block->tracked.load(std::memory_order_acquire);
-  if (tracked == nullptr) {
-    auto made = std::make_unique<Tracked>();
+  order::Shadow* shadow = block->shadow.load(std::memory_order_acquire);
+  if (shadow == nullptr) {
+    auto made = std::make_unique<order::Shadow>();
     if (block->born != 0) {  // made on the only stream that there was
       const auto origin = origins().at(origin_in(machine().arena().label(block->host->data())));
-      stream_order().assume_written(&made->shadow, lane_of(block->device, 0), block->born,
+      stream_order().assume_written(made.get(), lane_of(block->device, 0), block->born,
                                     {origin.site != 0 ? origin.site : block->booking.site, origin.op, 0});
     }
     // Another thread may have been faster.
-    if (block->tracked.compare_exchange_strong(tracked, made.get(), std::memory_order_acq_rel))
-      tracked = made.release();
+    if (block->shadow.compare_exchange_strong(shadow, made.get(), std::memory_order_acq_rel)) shadow = made.release();
   }
-  return &tracked->shadow;
+  return shadow;
 }
 
 engine::OperatorId copy_number() {
@@ -198,7 +198,7 @@ void StreamWork::touches(const Tensor& t, bool written, int argument) {
   if (t.is_cuda()) {
     DeviceBlock* const block = block_of(*t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
     order::Shadow* const shadow = shadow_of(block);
-    reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->tracked.load()->is_kept());
+    reads_kept_ = reads_kept_ || (!written && shadow != nullptr && block->kept.load(std::memory_order_relaxed));
     touches(t, shadow, written, argument);
   } else if (HostHeader* header = pinned_header(t)) {
     touches(t, busy_shadow(header), written, argument);
@@ -298,22 +298,17 @@ void order_host_access(const std::string& op, const Tensor& t, Kind kind, int ar
 void record_on_stream(const c10::DataPtr& data, int device, int64_t stream) {
   DeviceBlock* block = ordering() ? block_of(data) : nullptr;
   if (block == nullptr) return;
-  shadow_of(block);
-  const Lane lane = lane_of(device, stream);
-  auto& recorded = block->tracked.load()->make_more().recorded;
-  if (std::find(recorded.begin(), recorded.end(), lane) == recorded.end()) recorded.push_back(lane);
+  stream_order().record_use(shadow_of(block), lane_of(device, stream));
 }
 
-void order_free(int device, uint64_t address, uint64_t bytes, const Tracked& tracked, int64_t home) {
-  static const std::vector<Lane> none;
-  stream_order().free(device, address, bytes, tracked.shadow, lane_of(device, home),
-                      tracked.more != nullptr ? tracked.more->recorded : none);
+void order_free(int device, uint64_t address, uint64_t bytes, const order::Shadow& shadow, int64_t home) {
+  stream_order().free(device, address, bytes, shadow, lane_of(device, home));
 }
 
-std::unique_ptr<Tracked> order_reuse(int device, uint64_t address, uint64_t bytes) {
+std::unique_ptr<order::Shadow> order_reuse(int device, uint64_t address, uint64_t bytes) {
   if (!stream_order().any_freed()) return nullptr;
-  auto tracked = std::make_unique<Tracked>();
-  return stream_order().reuse(device, address, bytes, &tracked->shadow) ? std::move(tracked) : nullptr;
+  auto shadow = std::make_unique<order::Shadow>();
+  return stream_order().reuse(device, address, bytes, shadow.get()) ? std::move(shadow) : nullptr;
 }
 
 }  // namespace locus::bridge

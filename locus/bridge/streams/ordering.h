@@ -11,11 +11,9 @@
 #include <forward_list>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "locus/bridge/state.h"
-#include "locus/bridge/streams/kept_outputs.h"
 #include "locus/engine/origin.h"
 #include "locus/engine/site.h"
 #include "locus/order/order.h"
@@ -28,22 +26,6 @@ extern std::atomic<bool> g_ordering;
 inline bool ordering() { return g_ordering.load(std::memory_order_relaxed); }
 order::Order& stream_order();
 
-/// What is remembered of device memory for the sake of order; see DeviceBlock.
-struct Tracked {
-  /// What few have.
-  struct More {
-    std::vector<order::Lane> recorded;  ///< record_stream()
-    std::optional<KeptOutput> kept;     ///< of a graph's result, see kept_outputs.h
-  };
-  order::Shadow shadow;
-  std::unique_ptr<More> more;
-
-  More& make_more() {
-    if (more == nullptr) more = std::make_unique<More>();
-    return *more;
-  }
-  bool is_kept() const { return more != nullptr && more->kept.has_value(); }
-};
 /// The time of the device's default stream, for its memory that is taken before anything is followed; 0: followed now,
 /// or never, where a stream has it that was made before the check.
 order::Time birth_time(int device, int64_t stream);
@@ -124,7 +106,7 @@ void order_host_access(const std::string& op, const at::Tensor& t, order::Kind k
 /// record_stream(): the allocator waits for what the stream has at the time when the memory is freed.
 void record_on_stream(const c10::DataPtr& data, int device, int64_t stream);
 /// Device memory is freed, or was taken just now.
-void order_free(int device, std::uint64_t address, std::uint64_t bytes, const Tracked& tracked, int64_t home);
-std::unique_ptr<Tracked> order_reuse(int device, std::uint64_t address, std::uint64_t bytes);
+void order_free(int device, std::uint64_t address, std::uint64_t bytes, const order::Shadow& shadow, int64_t home);
+std::unique_ptr<order::Shadow> order_reuse(int device, std::uint64_t address, std::uint64_t bytes);
 
 }  // namespace locus::bridge
