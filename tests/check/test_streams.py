@@ -52,3 +52,28 @@ def test_the_last_access_of_all_is_found(program, tmp_path):
     )
     (finding,) = check(program, path, devices=1).findings
     assert (finding["code"], finding["uses"][0]["line"]) == ("LOC020", 4)
+
+
+@pytest.mark.parametrize(
+    "made, call",
+    [("torch.ones(64, device='cuda')", "ones()"), ("torch.empty(64, device='cuda')\nx.fill_(1)", "fill_()")],
+)
+def test_what_fills_a_new_tensor_is_called_as_the_program_calls_it(program, tmp_path, made, call):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"import torch\nside = torch.cuda.Stream()\nx = {made}\nwith torch.cuda.stream(side):\n    y = x * 2\n"
+        "torch.cuda.synchronize()\nprint(y.sum().item())\n"
+    )
+    (finding,) = check(program, path, devices=1).findings
+    assert finding["why"].startswith(f"{call} at program.py:{3 + made.count(chr(10))} writes it on the default stream")
+
+
+def test_who_is_given_the_memory_is_called_as_the_program_calls_it(program, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import torch\nside = torch.cuda.Stream()\nx = torch.ones(1 << 20, device='cuda')\n"
+        "side.wait_stream(torch.cuda.current_stream())\nwith torch.cuda.stream(side):\n    y = x * 2\ndel x\n"
+        "z = torch.zeros(1 << 20, device='cuda')\ntorch.cuda.synchronize()\nprint(y.sum().item())\n"
+    )
+    (finding,) = check(program, path, devices=1).findings
+    assert finding["code"] == "LOC035" and finding["message"].startswith("zeros() is given the memory"), finding

@@ -21,7 +21,7 @@ from locus.program import expressions, histories, places, source, values
 
 if TYPE_CHECKING:
     from locus.program.raw_shapes import RawCase, RawOperand, RawRace, RawSide
-    from locus.program.shapes import Edit, Location, Operand, RaceFacts
+    from locus.program.shapes import Edit, Location, Operand, RaceFacts, RaceSide
 
 CURRENT = "torch.cuda.current_stream()"
 _UNKNOWN = -1
@@ -49,8 +49,8 @@ def build(raw: RawRace) -> RaceFacts:
         faults.note("the wait of a race", error)
     built: RaceFacts = {
         "kind": race.kind,
-        "first": {"at": race.first_at, "op": _op(first), "stream": race.words(first), "writes": first["writes"]},
-        "second": {"at": race.second_at, "op": _op(second), "stream": race.words(second), "writes": second["writes"]},
+        "first": race.side(first, race.first_at, operands),
+        "second": race.side(second, race.second_at, operands),
         "cause": fix[1] if fix else race.second_at,
         "operands": operands,
         "name": name,
@@ -106,6 +106,20 @@ class _Race:
         place = Place.at(self.first_at) if self.first["collective"] else None
         if place is not None and place.stream_block() is None:
             self.first = {**self.first, "stream": 0, "collective": False}
+
+    def side(self, side: RawSide, at: Location, operands: list[Operand]) -> RaceSide:
+        """One of the two accesses. What fills a new tensor is called as the program has called it: `ones()`, not
+        `fill_()`."""
+        op = _op(side)
+        made = [step for operand in operands for step in operand["history"] if step["at"] == at]
+        if op.endswith("_") and made:
+            place = Place.at(at)
+            called = histories.called_name(place.node) if place and isinstance(place.node, ast.Call) else ""
+            if callable(getattr(torch, called, None)):
+                op = called
+            elif made[0]["action"] == "created":
+                op = made[0]["op"]
+        return {"at": at, "op": op, "stream": self.words(side), "writes": side["writes"]}
 
     # -- names
 
