@@ -1,5 +1,4 @@
-"""Types of the C++ side: all that locus/bridge/*.cc defines for Python. Loaded by locus._load, built for the installed
-PyTorch. tests/python/test_bridge_types.py compares the names with those of the built module."""
+"""All that locus/bridge/*.cc defines for Python. Loaded by locus._load; see tests/python/test_bridge_types.py."""
 
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, ModuleType
@@ -16,6 +15,7 @@ from locus._bridge_dry import dry_rows as dry_rows
 from locus._bridge_dry import dry_shapes as dry_shapes
 from locus._bridge_dry import is_dry as is_dry
 from locus._bridge_dry import is_known as is_known
+from locus._bridge_dry import judge_dry_loops as judge_dry_loops
 from locus._bridge_dry import pause_dry as pause_dry
 from locus._bridge_dry import set_known as set_known
 from locus._bridge_graphs import Graph as Graph
@@ -313,6 +313,7 @@ class Bridge(ModuleType):
     journal_text = staticmethod(journal_text)
     journal_traffic = staticmethod(journal_traffic)
     bring_flight = staticmethod(bring_flight)
+    judge_dry_loops = staticmethod(judge_dry_loops)
     judge_ranks = staticmethod(judge_ranks)
     keep_journal = staticmethod(keep_journal)
     keep_step = staticmethod(keep_step)

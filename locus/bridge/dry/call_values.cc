@@ -7,7 +7,9 @@
 #include <numeric>
 
 #include "locus/bridge/door/check.h"
+#include "locus/bridge/door/watch.h"
 #include "locus/bridge/dry/call.h"
+#include "locus/bridge/dry/endless.h"
 #include "locus/bridge/dry/kinds.h"
 
 namespace locus::bridge::dry {
@@ -21,6 +23,12 @@ namespace {
 
 bool is_mask(const Tensor& t) { return t.scalar_type() == at::kBool || t.scalar_type() == at::kByte; }
 
+/// Counts a shape that is made up at the line that runs now.
+void note_shape() {
+  note(MadeUpKind::kShape);
+  count_made_up(current_site(), "has made up", "shapes");
+}
+
 /// How many elements a mask selects: as many as its values say, where they are known.
 std::int64_t selected(const Tensor& mask, std::int64_t possible) {
   switch (knowledge_of(mask)) {
@@ -30,7 +38,7 @@ std::int64_t selected(const Tensor& mask, std::int64_t possible) {
       return possible;
     case Knowledge::kUnknown:
     case Knowledge::kLikely:
-      note(MadeUpKind::kShape);
+      note_shape();
       return made_up_count(possible);
     case Knowledge::kKnown:
       break;
@@ -125,7 +133,7 @@ Answer Call::answer_by_values() {
   const Tensor self = argument(0).toTensor();
   const std::int64_t numel = self.numel();
   const auto choose = [](std::int64_t possible) {
-    note(MadeUpKind::kShape);
+    note_shape();
     return made_up_count(possible);
   };
   switch (arguments_.plan.dry) {

@@ -3,7 +3,6 @@
 
 #include <ATen/ops/fill_ops.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
 #include <limits>
@@ -15,17 +14,16 @@
 
 #include "locus/bridge/door/check.h"
 #include "locus/bridge/door/watch.h"
+#include "locus/bridge/dry/endless.h"
 #include "locus/bridge/dry/host.h"
 #include "locus/bridge/dry/keys.h"
-#include "locus/bridge/python/own_errors.h"
 
 namespace locus::bridge::dry {
 namespace {
 
 Settings g_settings;
 constexpr std::size_t kScalar = 16, kScalarOnHost = 256;  // bytes; such tensors stand for numbers, whatever is kept
-constexpr std::size_t kSteering = 16;           // integers, flags and host tensors may be so many times larger
-constexpr std::int64_t kReadsOfALoop = 10'000;  // of one line, without an optimizer step in between
+constexpr std::size_t kSteering = 16;  // integers, flags and host tensors may be so many times larger
 
 struct Answers {
   std::mutex mutex;
@@ -34,27 +32,6 @@ struct Answers {
 Answers& answers() {
   static auto* all = new Answers;
   return *all;
-}
-
-/// locus.errors.DryLoopError in Python: no Exception, so that no handler of the program takes it for its own.
-struct DryLoopError final : torch::PyTorchError {
-  using PyTorchError::PyTorchError;
-  PyObject* python_type() override {
-    static PyObject* type = own_error("DryLoopError", PyExc_RuntimeError);
-    return type;
-  }
-};
-
-/// What one line has read since the last optimizer step.
-struct Loop {
-  engine::SiteId site = 0;
-  std::int64_t step = -1, reads = 0;
-};
-thread_local Loop t_loop;
-
-std::string place_text(engine::SiteId site) {
-  const Place place = place_of(site);
-  return place.file != nullptr ? std::string(place.file) + ":" + std::to_string(place.line) : "an unknown line";
 }
 
 }  // namespace
@@ -182,22 +159,15 @@ void note(engine::MadeUpKind kind, std::int64_t amount) { made_up().add({current
 void note_value_read() {
   const engine::SiteId site = current_site();
   made_up().add({site, engine::MadeUpKind::kValue, t_operator});
-  const std::int64_t step = g_steps.load(std::memory_order_relaxed);
-  if (t_loop.site != site || t_loop.step != step) t_loop = {site, step, 0};
-  if (++t_loop.reads < kReadsOfALoop) return;
-  t_loop.reads = 0;
-  throw DryLoopError(
-      "a dry run has no values, and " + place_text(site) + " has read " + std::to_string(kReadsOfALoop) +
-      " unknown ones in a row: its loop seems to wait for a value that will not come. Give the value with "
-      "locus.known(tensor, value), keep larger tensors with --dry-keep, or answer for the line in the settings: "
-      "[tool.locus.dry-answers].");
+  count_made_up(site, "has read", "unknown values");
 }
 
 std::optional<double> answer_for_this_line() {
   Answers& all = answers();
   const std::lock_guard guard(all.mutex);
   if (all.by_place.empty()) return std::nullopt;
-  const std::string place = place_text(current_site());
+  const Place here = place_of(current_site());
+  const std::string place = here.file != nullptr ? std::string(here.file) + ":" + std::to_string(here.line) : "";
   for (const auto& [name, value] : all.by_place) {
     if (place == name || (place.size() > name.size() && std::string_view(place).ends_with(name) &&
                           place[place.size() - name.size() - 1] == '/')) {

@@ -4,8 +4,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <string>
+#include <utility>
 
 #include "locus/bridge/door/origins.h"
+#include "locus/bridge/dry/endless.h"
 #include "locus/bridge/dry/knowledge.h"
 #include "locus/bridge/dry/memory.h"
 #include "locus/bridge/python/module.h"
@@ -33,6 +35,14 @@ void set_known(const at::Tensor& t, double value) {
   if (!dry::on() || !dry::is_unknown(t)) return;
   dry::fill_for_real(t, dry::covers_storage(t) || t.numel() > 0 ? at::Scalar(value) : at::Scalar(0));
   dry::set_knowledge(t, dry::Knowledge::kKnown);
+}
+
+/// Whether a loop is stuck, as Python says.
+py::object* g_is_stuck = nullptr;  // for good
+
+bool is_stuck(bool again) {
+  const py::gil_scoped_acquire gil;
+  return (*g_is_stuck)(again).cast<bool>();
 }
 
 }  // namespace
@@ -69,6 +79,10 @@ void define_dry(py::module_& m) {
     return kNames[static_cast<std::size_t>(dry::settings().shapes)];
   });
   m.def("dry_answer", &dry::set_answer);
+  m.def("judge_dry_loops", [](py::object is_stuck_now) {
+    g_is_stuck = new py::object(std::move(is_stuck_now));
+    dry::set_loop_judge(&is_stuck);
+  });
 }
 
 }  // namespace locus::bridge

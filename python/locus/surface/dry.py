@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from locus.program import loops
 from locus.surface import dry_files
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def install(bridge: Bridge) -> None:
     _copy_without_bytes(bridge, torch.Tensor)
     _make_new_of_plain(bridge, torch.Tensor)
     dry_files.install(bridge)
+    bridge.judge_dry_loops(loops.is_stuck)
     if torch.distributed.is_available():
         _keep_bookkeeping(bridge)
 
