@@ -71,7 +71,7 @@ class Tally:
             reason = reasons.reason_for(name, variant, how, detail[:300])
             if reason is not None:
                 self.listed_seen.add(reason)
-                fate = "listed"
+                fate = "as values say" if reason.endswith(dry_comparing.AS_VALUES_SAY) else "listed"
         self.add(name, variant, how, fate, detail[:300])
 
     def as_json(self):
@@ -113,7 +113,7 @@ def fingerprint():
     """Of the installed Locus, and of the files here that decide."""
     package, here = pathlib.Path(locus.__file__).parent, pathlib.Path(__file__).parent
     paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".so")]
-    paths += [here / name for name in ("databases.py", "comparing.py", "differences.py")]
+    paths += [here / name for name in ("databases.py", "comparing.py", "differences.py", "dry_comparing.py")]
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
@@ -343,7 +343,7 @@ def main():
     from torch.testing._internal.common_optimizers import optim_db
 
     part, parts = map(int, options.part.split("/"))
-    progress = Progress(options.progress, options.all, options.only, options.part)
+    progress = Progress(options.progress, options.all, options.only, options.part, options.dry)
     result = {}
     for database, entries, check in (
         ("operators", op_db, check_operator),

@@ -1,4 +1,5 @@
-"""One call of a sample with values and without, on the same simulated device: results must have one geometry."""
+"""One call of a sample with values and without, on the same simulated device: results and operands must have one
+geometry, share the same memory, and have been written as often."""
 
 import torch
 from comparing import Different, fresh, shared_with, tensors_in, to_device
@@ -10,6 +11,8 @@ BY_VALUES = (
 )  # fmt: skip
 """Operators whose results have as many elements as the values say."""
 
+AS_VALUES_SAY = "as many elements as the values say"
+
 ASKS_VALUES = {
     "allclose": "gives a Python bool, of values",
     "equal": "gives a Python bool, of values",
@@ -17,7 +20,9 @@ ASKS_VALUES = {
     "cov": "refuses weights by their values",
     "linalg.eig": "its gradient refuses by values",
     "linalg.lstsq": "refuses a matrix by its rank",
+    "prod": "its gradient looks for zeros",
     "LBFGS": "stops by values, and has so much state",
+    "nn.CTCLoss": "the lengths of the targets are made up and do not add up to them",
 }
 OTHER = {
     "fft.ifft": "strides of an out= that is resized follow the values' kernel",
@@ -25,6 +30,14 @@ OTHER = {
     "sparse.mm": "reductions by rows are refused by name",
     "svd_lowrank": "strides of an intermediate result follow the values' kernel",
     "pca_lowrank": "strides of an intermediate result follow the values' kernel",
+    "cholesky_inverse": "strides of an out= that is resized follow the values' kernel",
+    "cat": "strides of an out= that is resized follow the values' kernel",
+    "native_layer_norm": "statistics of half precision are in single, as on a card",
+    "native_batch_norm": "statistics of half precision are in single, as on a card; those of an evaluation into out=",
+    "_native_batch_norm_legit": "statistics of half precision are in single, as on a card",
+    "_batch_norm_with_update": "statistics of half precision are in single, as on a card",
+    "ldexp": "a type that can't be written in place is refused by the kernel, not by the shape rule",
+    "logit": "a type that can't be written in place is refused by the kernel, not by the shape rule",
     "nn.FractionalMaxPool3d": "a wrong type of samples is refused by the kernel, not by the shape rule",
 }
 
@@ -34,31 +47,52 @@ def reason_for(name, variant, how, detail):
     for table in (ASKS_VALUES, OTHER):
         if name in table:
             return f"{name}: {table[name]}"
-    if name in BY_VALUES and "shape" in detail:
-        return f"{name}: as many elements as the values say"
+    if name in BY_VALUES and any(each in detail for each in ("shape", "strides", "bytes")):
+        return f"{name}: {AS_VALUES_SAY}"
     return None
 
 
 def check_call(function, sample):
     bridge = load_bridge()
     bridge.pause_dry(True)
-    expected = _attempt(function, to_device(fresh(sample)))
+    with_values = _Call(function, to_device(fresh(sample)))
     bridge.pause_dry(False)
     try:
-        dry = to_device_dry(fresh, sample, bridge)
-        result = _attempt(function, dry)
+        dry = _Call(function, to_device_dry(fresh, sample, bridge))
     finally:
         bridge.pause_dry(True)
-    if expected[1] is not None:
-        if result[1] is None and not _about_values(expected[1]):
-            raise Different(f"not refused: {str(expected[1]).splitlines()[0][:150]}")
-        return "refused by both"
-    if result[1] is not None:
-        raise result[1]
-    compare(result[0], expected[0], "result")
-    if result[2] != expected[2]:
-        raise Different(f"the result shares other memory: {result[2]}, not {expected[2]}")
+    if with_values.error is not None:
+        if dry.error is not None:
+            return "refused by both"
+        if not _about_values(with_values.error):
+            raise Different(f"not refused: {str(with_values.error).splitlines()[0][:150]}")
+        return "refused by its values"
+    if dry.error is not None:
+        raise dry.error
+    compare(dry.result, with_values.result, "result")
+    compare(dry.operands, with_values.operands, "operand after the call")
+    if dry.shared != with_values.shared:
+        raise Different(f"the result shares other memory: {dry.shared}, not {with_values.shared}")
+    if dry.writes != with_values.writes:
+        raise Different(f"autograd knows of {dry.writes} writes to the operands, not {with_values.writes}")
     return "equal"
+
+
+class _Call:
+    """What came of a call, and what it did to its operands."""
+
+    def __init__(self, function, operands):
+        self.operands = tensors_in(operands)
+        before = [t._version for t in self.operands]
+        self.result, self.error, self.shared = None, None, None
+        torch.manual_seed(7)
+        try:
+            self.result = function(*operands)
+        except Exception as error:
+            self.error = error
+            return
+        self.shared = shared_with(self.result, self.operands)
+        self.writes = [t._version - version for t, version in zip(self.operands, before)]
 
 
 def to_device_dry(fresh, sample, bridge):
@@ -74,15 +108,6 @@ def _about_values(error):
                                           "assert", "positive-definite", "nan", "negative"))  # fmt: skip
 
 
-def _attempt(function, operands):
-    torch.manual_seed(7)
-    try:
-        result = function(*operands)
-    except Exception as error:
-        return None, error, None
-    return result, None, shared_with(result, tensors_in(operands))
-
-
 def compare(result, expected, where):
     ours, theirs = list(tensors_in(result)), list(tensors_in(expected))
     if len(ours) != len(theirs):
@@ -96,6 +121,7 @@ def compare(result, expected, where):
             ("strides", _strides(a), _strides(b)),
             ("requires_grad", a.requires_grad, b.requires_grad),
             ("conjugated", a.is_conj(), b.is_conj()),
+            ("bytes of the memory", _bytes(a), _bytes(b)),
         ):
             if mine != other:
                 raise Different(f"{where} {number}: {name} {mine}, not {other}")
@@ -106,3 +132,8 @@ def _strides(t):
     if t.layout != torch.strided or t.numel() == 0:
         return None
     return tuple(stride for size, stride in zip(t.shape, t.stride()) if size > 1)
+
+
+def _bytes(t):
+    """Of the whole storage, of which a tensor may be a part."""
+    return t.untyped_storage().nbytes() if t.layout == torch.strided and not t.is_nested else None

@@ -6,11 +6,14 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <exception>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "locus/bridge/dry/keys.h"
 #include "locus/bridge/dry/knowledge.h"
@@ -217,6 +220,57 @@ class Reading {
   Geometry found_;
 };
 
+/// Whether a picture, or several, lies with the channels of a place side by side.
+bool has_channels_last(const Tensor& t) {
+  return t.dim() == 4 ? t.suggest_memory_format() == at::MemoryFormat::ChannelsLast
+                      : t.dim() == 3 && t.stride(0) == 1 && t.size(0) > 1 && t.stride(2) == t.size(0);
+}
+
+/// Where a result lies otherwise than its shape rule says: rules are a card's where the CPU's kernel has other strides,
+/// and know nothing of what a kernel leaves behind (a mean of losses keeps the memory of all of them, and col2im that
+/// of its operand, on a card too).
+enum class Layout : std::uint8_t { kRows, kColumns, kLikeOperand, kRoomForAll };
+struct LaidOut {
+  std::string_view op;
+  std::size_t result;
+  Layout layout;
+};
+constexpr std::array kLaidOut = {
+    LaidOut{"aten::_linalg_svd", 2, Layout::kColumns},
+    LaidOut{"aten::nonzero_static", 0, Layout::kRows},
+    LaidOut{"aten::max_unpool2d", 0, Layout::kLikeOperand},
+    LaidOut{"aten::mse_loss", 0, Layout::kRoomForAll},
+    LaidOut{"aten::smooth_l1_loss", 0, Layout::kRoomForAll},
+    LaidOut{"aten::binary_cross_entropy", 0, Layout::kRoomForAll},
+    LaidOut{"aten::im2col", 0, Layout::kRoomForAll},
+    LaidOut{"aten::col2im", 0, Layout::kRoomForAll},
+};
+
+void lay_out_as_computed(const c10::OperatorHandle& op, const Operands& operands, Geometry* geometry) {
+  const auto* const found = std::ranges::find(kLaidOut, op.schema().name(), &LaidOut::op);
+  if (found == kLaidOut.end() || geometry->returns.size() <= found->result) return;
+  TensorGeometry& made = geometry->returns[found->result].tensors.front();
+  if (made.source != TensorGeometry::Source::kNew || operands.empty()) return;
+  if (found->layout == Layout::kRoomForAll) {
+    std::size_t& bytes = geometry->storages[static_cast<std::size_t>(made.index)];
+    for (const Tensor& each : operands) bytes = std::max(bytes, each.numel() * c10::elementSize(made.type));
+    return;
+  }
+  const auto dims = static_cast<std::int64_t>(made.sizes.size());
+  std::vector<std::int64_t> order(made.sizes.size());  // the dimensions, from the one with the smallest step on
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = dims - 1 - static_cast<std::int64_t>(i);
+  if (found->layout == Layout::kColumns && dims >= 2) std::swap(order[0], order[1]);
+  const bool has_images = dims == 3 || dims == 4;
+  if (found->layout == Layout::kLikeOperand && has_images && has_channels_last(operands.front())) {
+    std::rotate(order.begin(), order.begin() + 2, order.begin() + 3);
+  }
+  std::int64_t step = 1;
+  for (const std::int64_t dim : order) {
+    made.strides[static_cast<std::size_t>(dim)] = step;
+    step *= std::max<std::int64_t>(made.sizes[static_cast<std::size_t>(dim)], 1);
+  }
+}
+
 std::shared_ptr<const Geometry> ask_rule(const c10::OperatorHandle& op, const Stack& stack, std::size_t base,
                                          const Operands& operands) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return nullptr;
@@ -238,7 +292,9 @@ std::shared_ptr<const Geometry> ask_rule(const c10::OperatorHandle& op, const St
   Reading reading(twins);
   for (const IValue& value : call) reading.read(value);
   reading.read_resized(operands);
-  return std::make_shared<Geometry>(reading.take());
+  Geometry found = reading.take();
+  lay_out_as_computed(op, operands, &found);
+  return std::make_shared<Geometry>(std::move(found));
 }
 
 }  // namespace

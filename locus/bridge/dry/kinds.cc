@@ -98,6 +98,7 @@ Kind kind_of_operator(std::string_view name) {
       {"aten::linalg_householder_product.out", Kind::kComputedForReal},
       {"aten::ormqr.out", Kind::kComputedForReal},
       {"aten::triangular_solve.X", Kind::kComputedForReal},
+      {"aten::multilabel_margin_loss_forward", Kind::kComputedForReal},
       {"aten::_sparse_mm_reduce_impl", Kind::kRefused},
       {"aten::_sparse_mm_reduce_impl_backward", Kind::kRefused},
       {"torchvision::nms", Kind::kSuppression},
