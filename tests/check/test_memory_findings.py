@@ -236,6 +236,39 @@ def test_the_peak_has_lines_and_categories(program, tmp_path):
     assert len(places) == len(set(places))
 
 
+BACKWARD = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells, self.head = nn.LSTM(64, 512), nn.Linear(512, 4096)
+
+    def forward(self, x):
+        hidden, _ = self.cells(x)
+        return self.head(hidden).relu_().mul(2)
+
+net = Net().cuda()
+x = torch.randn(100, 64, 64, device="cuda")
+for step in range(2):
+    net.zero_grad()
+    net(x).square().mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "cut", [(), ("self.head(hidden).relu_().mul(2)", "hidden"), ("self.cells(x)", "(x.repeat(1, 1, 8), 0)")]
+)
+def test_what_backward_makes_has_a_line(program, tmp_path, cut):
+    """Also the parts of a recurrent network, and gradients of what was written in place."""
+    script = tmp_path / "backward.py"
+    script.write_text(BACKWARD.replace(*cut) if cut else BACKWARD)
+    memory = check(program, script, devices=1, options=("--dry",)).report["memory"]["cuda:0"]
+    assert [row for row in memory["by_line"] if not row["line"]] == [], memory["by_line"]
+    assert sum(row["bytes"] for row in memory["by_line"]) == memory["peak"]
+
+
 MODULES = """
 import torch
 from torch import nn

@@ -99,7 +99,10 @@ def test_the_second_set_of_trainings_dry() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["decoder_muon", "generation", "experts", "tables", "residual_f16", "equation"])
+@pytest.mark.parametrize(
+    "name",
+    ["decoder_muon", "generation", "experts", "tables", "residual_f16", "equation", "stacked_f32", "sound", "waves"],
+)
 def test_every_byte_of_the_peak_has_a_line_and_a_category(tmp_path: pathlib.Path, name: str) -> None:
     report = tmp_path / "report.json"
     code = f"import more_trainings; more_trainings.measure({name!r})"

@@ -9,6 +9,10 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "locus/bridge/door/composites.h"
 #include "locus/bridge/door/passage.h"
 #include "locus/bridge/door/real.h"
@@ -261,12 +265,19 @@ void door(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
 
 namespace {
 
+/// In place, and with a backward pass that makes memory: the line is asked for then.
+constexpr std::array<std::string_view, 12> kActivations = {
+    "aten::relu_",     "aten::leaky_relu_", "aten::elu_",     "aten::silu_", "aten::mish_", "aten::hardswish_",
+    "aten::hardtanh_", "aten::threshold_",  "aten::sigmoid_", "aten::tanh_", "aten::exp_",  "aten::hardsigmoid_",
+};
+
 /// Nothing to check and nothing to remember: views, in-place operators of one tensor, composites without a check of
 /// their own. They pass the door without stopping.
 bool may_pass(const c10::OperatorHandle& op) {
   const OperatorPlan& plan = plan_of(op);
   if (plan.decomposes) return plan.rule.kind == engine::RuleKind::kAnywhere && plan.rule.arguments == 0;
   if (plan.tensors > 1 || plan.moves || plan.generator >= 0) return false;
+  if (std::ranges::find(kActivations, op.schema().name()) != kActivations.end()) return false;
   const auto& returns = op.schema().returns();
   return plan.tensors == 1 && returns.size() == 1 && returns[0].alias_info() != nullptr;
 }

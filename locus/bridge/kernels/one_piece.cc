@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "locus/bridge/door/check.h"
+#include "locus/bridge/door/watch.h"
 #include "locus/bridge/kernels/cuda_only.h"
 #include "locus/bridge/kernels/kernels.h"
 #include "locus/bridge/memory/scratch.h"
@@ -217,6 +218,11 @@ void run(const Piece& piece, const variable_list& tensors, Stack* stack) {
   variable_list results;
   if (learns(tensors)) {
     results = InOnePiece::apply(&piece, at::TensorList(tensors));
+    // The door lets composites be taken apart, and nobody else knows of this node.
+    const auto node = results.front().grad_fn();
+    if (watching() && node != nullptr) {
+      note_forward_site(node->sequence_nr(), node->sequence_nr() + 1, current_site());
+    }
   } else {
     {
       UncountedScope parts;
