@@ -6,6 +6,7 @@ Only names that are bound there before that line; a literal such as "cuda:0" whe
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import types
 from collections.abc import Sequence
@@ -62,7 +63,8 @@ def write(
     if not words and scope is not file.tree:
         words = _from_local_module(file, node, scope, device, frame)
     words = words or own_devices.write(file, node, scope, device, frame)
-    words = words or named_devices.write(file, node, scope, device, frames, ended)
+    with contextlib.suppress(BaseException):  # an object of the program may refuse to be looked at
+        words = words or named_devices.write(file, node, scope, device, frames, ended)
     return words or file.once(_literals).get(device, f'"{device}"')
 
 

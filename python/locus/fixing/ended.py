@@ -6,6 +6,7 @@ Reads trees, live frames and the objects that they hold; runs nothing.
 from __future__ import annotations
 
 import ast
+import contextlib
 import types
 from collections.abc import Iterator
 
@@ -42,13 +43,19 @@ class Ended:
     def value(self, node: ast.AST) -> object:
         """What a simple expression was there; MISSING where that is not known, or was not the same each time. Of a
         tensor that is computed of another one on its device, that other one."""
-        found = self._values(node, 0)
-        return found[0] if found and all(_is_same(each, found[0]) for each in found) else values.MISSING
+        with contextlib.suppress(BaseException):  # what an object of the program raises when it is looked at
+            found = self._values(node, 0)
+            return found[0] if found and all(_is_same(each, found[0]) for each in found) else values.MISSING
+        return values.MISSING
 
     def follows(self, node: ast.AST, device: str) -> bool:
         """Whether an expression was a tensor each time, and was on this device at one of them."""
-        found = self._values(node, 0)
-        return all(map(values.is_tensor, found)) and any(str(getattr(each, "device", "")) == device for each in found)
+        with contextlib.suppress(BaseException):
+            found = self._values(node, 0)
+            return all(map(values.is_tensor, found)) and any(
+                str(getattr(each, "device", "")) == device for each in found
+            )
+        return False
 
     def _values(self, node: ast.AST, depth: int) -> list[object]:
         """What it was in each of the calls that are known."""
