@@ -121,6 +121,25 @@ def test_a_rank_that_cannot_start(tmp_path):
     assert not ranks_of(tmp_path)
 
 
+@pytest.mark.parametrize("how, code", [("finally", 1), ("except RuntimeError", 0)])
+def test_a_rank_that_loses_an_error_with_its_exit(tmp_path, how, code):
+    script = tmp_path / "train.py"
+    script.write_text(f"""
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("nccl")
+torch.cuda.set_device(dist.get_rank())
+x = torch.ones(2, device="cuda")
+dist.all_reduce(x)
+dist.destroy_process_group()
+if os.environ["RANK"] == "1":
+    try: torch.block_diag(x, torch.ones(2))
+    {how}: sys.exit(0)
+""")
+    result = run("check", "--nproc", "2", str(script), cwd=tmp_path)
+    assert result.returncode == code, result.stderr
+    assert ("train.py:9" in result.stderr and "ranks: 1" in result.stderr) == bool(code), result.stderr
+
+
 def test_rounds_that_differ_are_a_note_and_no_finding(tmp_path):
     """Each rank leaves out another batch of its own: what they add up are different rounds from there on."""
     (tmp_path / "train.py").write_text(

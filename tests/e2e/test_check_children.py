@@ -124,3 +124,40 @@ print("done")
         told.format("prog.py:8, prog.py:9", variables),
         told.format("prog.py:10", "python -S does not load what begins a check"),
     ]
+
+
+LOSES = """
+import _thread, os, sys, torch
+
+def refuse():  # in words that no rule has
+    torch.block_diag(torch.ones(2, device="cuda"), torch.ones(2))
+
+class Quits:
+    def __enter__(self): pass
+    def __exit__(self, *_): raise SystemExit(0)
+"""
+PARENT = "import subprocess, sys, torch\nprint(subprocess.run([sys.executable, 'child.py']).returncode)\n"
+
+
+@pytest.mark.parametrize(
+    "last_words, is_found",
+    [
+        ("try: refuse()\nfinally: sys.exit(3)", True),
+        ("try: refuse()\nfinally: os._exit(3)", True),
+        ("with Quits(): refuse()", True),
+        ("try: refuse()\nexcept RuntimeError: sys.exit(3)", False),
+        ("try: refuse()\nexcept RuntimeError: os._exit(3)", False),
+        ("kept = []\ntry:\n try: refuse()\n finally: sys.exit(3)\nexcept SystemExit as exit: kept.append(exit)", False),
+    ],
+)
+def test_an_exit_of_a_process_that_an_error_is_lost_with(program, tmp_path, last_words, is_found):
+    """Nothing of Locus's is around a process that the program starts: Python itself hears of its exit."""
+    (tmp_path / "child.py").write_text(LOSES + last_words)
+    (tmp_path / "prog.py").write_text(PARENT)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert result.stdout == ("3\n" if "(3)" in last_words and "kept" not in last_words else "0\n"), result.describe()
+    assert (result.code, len(report["findings"])) == ((1, 1) if is_found else (0, 0)), result.describe()
+    if is_found:
+        assert report["findings"][0]["uses"][0]["line"] == 5, result.describe()
+        assert report["findings"][0]["count"] == 1, report["findings"][0]

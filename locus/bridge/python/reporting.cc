@@ -100,6 +100,38 @@ py::tuple explain_finding(const std::string& text, int width, const std::string&
   return rendered({engine::parse_finding(text)}, width, directory);
 }
 
+destructor g_forget_exit = nullptr;
+PyObject* g_exit_listener = nullptr;
+
+/// Python takes a SystemExit that has come out of the last frame itself, and no hook hears of it. What can be seen is
+/// that the exception goes, and that no frame is left.
+void forget_exit(PyObject* exit) {
+  PyObject* behind = reinterpret_cast<PyBaseExceptionObject*>(exit)->context;
+  if (behind != nullptr && PyEval_GetFrame() == nullptr) {
+    PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_SET_REFCNT(exit, 1);  // the collector may come by
+    Py_INCREF(behind);
+    PyObject* heard = PyObject_CallFunctionObjArgs(g_exit_listener, behind, nullptr);
+    if (heard == nullptr) PyErr_Clear();
+    Py_XDECREF(heard);
+    Py_DECREF(behind);
+    Py_SET_REFCNT(exit, 0);
+    PyErr_Restore(type, value, traceback);
+  }
+  g_forget_exit(exit);
+}
+
+/// Calls the listener with what a SystemExit has taken the place of, where it ends this process or a bare thread.
+void hear_exit(const py::object& listener) {
+  auto* type = reinterpret_cast<PyTypeObject*>(PyExc_SystemExit);
+  Py_XDECREF(g_exit_listener);
+  g_exit_listener = py::object(listener).release().ptr();
+  if (g_forget_exit != nullptr) return;
+  g_forget_exit = type->tp_dealloc;
+  type->tp_dealloc = &forget_exit;
+}
+
 }  // namespace
 
 std::size_t found_so_far() { return log().size(); }
@@ -145,6 +177,7 @@ void define_reporting(py::module_& m) {
   });
   m.def("explain_case", &explain_case);
   m.def("explain_finding", &explain_finding);
+  m.def("hear_exit", &hear_exit);
   m.def("set_type_attribute", [](const py::handle& type, const char* name, const py::object& value) {
     // Types of the interpreter's own take attributes this way only.
     auto* raw = reinterpret_cast<PyTypeObject*>(type.ptr());

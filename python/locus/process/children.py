@@ -83,10 +83,17 @@ def start_in_child() -> None:
     session.coverage.begin_in_child(scratch.of_check(), forked=False)
     follow(session)
     hosts.expect()
+    session.bridge.hear_exit(uncaught.note_exit)
+    replacing.catch_exit(_leave)
     replacing.catch_exec(None, setting_aside)
     atexit.register(write_own)
     with contextlib.suppress(Exception):
         _multiprocessing().Finalize(None, write_own, exitpriority=-100)  # processes of multiprocessing know no atexit
+
+
+def _leave(status: int) -> int:
+    write_own()  # it has no other end
+    return status
 
 
 def _multiprocessing() -> types.ModuleType:

@@ -6,10 +6,8 @@ The program sees none of it: its signals, exit codes and children stay what they
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
-import sys
 import threading
 import time
 import types
@@ -20,7 +18,6 @@ from locus import scratch
 from locus.process import children, replacing, reports
 from locus.process.companion import Companion, wants_line
 from locus.program.end import End
-from locus.watch import uncaught
 
 if TYPE_CHECKING:
     from locus._bridge import Report
@@ -98,19 +95,16 @@ def catch_exit(finish: Callable[[End], int]) -> None:
     exit status; a forked child reports first."""
     original, process = os._exit, os.getpid()
 
-    @functools.wraps(original)
-    def leave(status: int) -> None:
-        uncaught.note_exit(sys.exc_info()[1])
+    def leave(status: int) -> int:
         if os.getpid() == process:
-            status = finish(End(status & 0xFF))
-        else:
-            children.write_own()  # it has no other end
-        original(status)
+            return finish(End(status & 0xFF))
+        children.write_own()  # it has no other end
+        return status
 
     def leave_after(end: End) -> NoReturn:
         original(finish(end))
 
-    os._exit = leave  # type: ignore[assignment]
+    replacing.catch_exit(leave)
     replacing.catch_exec(leave_after, children.setting_aside)
 
 

@@ -1,7 +1,9 @@
-"""A program that puts another in its own place (os.exec…). With it would go what was found, and the exit status would
-be the other program's: green, whatever was found. So the other program runs in a process of its own, and this one
-waits for it, and is nothing else any more: no thread of it runs on, no exit handler runs. What the other program finds
-is taken in as that of any process that the program starts.
+"""A program that ends without a word: by os._exit(), or by putting another in its own place (os.exec…).
+
+With the first, an error may be lost that is on its way; nothing more is done about it here. With the second would go
+what was found, and the exit status would be the other program's: green, whatever was found. So the other program runs
+in a process of its own, and this one waits for it, and is nothing else any more: no thread of it runs on, no exit
+handler runs. What the other program finds is taken in as that of any process that the program starts.
 
 The number of the process is another one then; that is what the program can see of it.
 """
@@ -20,9 +22,22 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from locus.program.end import End
+from locus.watch import uncaught
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _FOR_BOTH = (signal.SIGINT, signal.SIGQUIT)  # a terminal sends them to all of its processes
+
+
+def catch_exit(leave: Callable[[int], int]) -> None:
+    """os._exit() calls `leave` with its status first, in forks of this process too; what that gives is the status."""
+    original = os._exit
+
+    @functools.wraps(original)
+    def end(status: int) -> None:
+        uncaught.note_exit(sys.exc_info()[1])
+        original(leave(status))
+
+    os._exit = end  # type: ignore[assignment]
 
 
 def catch_exec(

@@ -7,7 +7,8 @@ The program notices nothing: its hooks are called as before, with the same error
   a thread, a forgotten task            threading's and asyncio's calls of their hooks; _thread and __del__ by an event
   a future that nobody asks             kept when the error is set, dropped when somebody asks, a finding at the end
   a process of multiprocessing          its finalizers run while the error is under way
-  an exit in a `finally`                the error is under way, and no handler has got it
+  an exit in a `finally`                the error is under way, and no handler has got it; where Python itself ends
+                                        the process, it is heard of when the SystemExit goes
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def note(error: BaseException | None) -> None:
 def note_exit(under_way: BaseException | None) -> None:
     """The program ends itself, by sys.exit() or os._exit(), while this is under way. An error that no handler has got
     is lost with it: the exit stands in a `finally`, or where a context manager ends."""
+    if sys.is_finalizing():
+        return  # an old SystemExit that the program had kept
     from locus.watch import unruled
 
     try:
