@@ -280,5 +280,37 @@ def test_completion(shell, locus):
         assert words == ["wrong.py", "wrong.py", "right.py", "sarif"], completed
 
 
+_IN_ZSH = r"""
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "PS1=; fpath=(\$PWD \$fpath); autoload -Uz compinit && compinit -u -D; bindkey -e"
+for line in "$@"; do
+  zpty -w shell "$line"$'\t\x01print -r READ$((0)):\x05'
+  zpty -r shell said $'*READ0:*\n'
+  print -r -- ${${said##*READ0:}%%$'\r'*}
+done
+"""
+"""Types each line and a tab into a zsh of its own, at a terminal, and prints what became of the line."""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_what_is_typed(locus):
+    if subprocess.run([sys.executable, "-c", "import shtab"], capture_output=True).returncode:
+        pytest.skip("needs shtab")
+    (locus.folder / "_locus").write_text(locus("completion", "zsh").stdout)
+    whole = {
+        "locus ch": "locus check",
+        "locus check wro": "locus check wrong.py",
+        "locus check --html wro": "locus check --html wrong.py",
+        "locus report rig": "locus report right.py",
+        "locus check --format sa": "locus check --format sarif",
+        "locus check --rng dev": "locus check --rng device",
+        "locus check no_such": "locus check no_such",
+    }
+    command = ["zsh", "-f", "-c", _IN_ZSH, "zsh", *whole]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=locus.folder, timeout=120)
+    assert dict(zip(whole, done.stdout.splitlines(), strict=True)) == whole, done
+
+
 def test_completion_of_no_shell(locus):
     assert "a shell is missing. Use bash, zsh or fish." in locus("completion").stderr
