@@ -68,6 +68,10 @@ constexpr std::array kRules = {
     Rule{"aten::randperm.out", MemoryRule::kPermutation},
     Rule{"aten::randperm.generator_out", MemoryRule::kPermutation},
     Rule{"aten::_unique2", MemoryRule::kUnique},
+    Rule{"aten::native_layer_norm", MemoryRule::kNormalization},
+    Rule{"aten::native_batch_norm", MemoryRule::kNormalization},
+    Rule{"aten::_native_batch_norm_legit", MemoryRule::kNormalization},
+    Rule{"aten::_native_batch_norm_legit.no_stats", MemoryRule::kNormalization},
     Rule{"aten::_fft_r2c", MemoryRule::kFourier},
     Rule{"aten::_fft_c2c", MemoryRule::kFourier},
     Rule{"aten::_fft_c2r", MemoryRule::kFourier},
@@ -251,6 +255,12 @@ OperatorMemory operator_memory(const OperatorCall& call, const Card& card) {
       break;
     case MemoryRule::kFourier:
       memory.take(call.results[0].bytes());
+      break;
+    case MemoryRule::kNormalization:  // the normalized input, then a mean and a deviation of each part
+      memory.result(0);
+      for (std::size_t i = 1; i < call.result_count; ++i) {
+        memory.result(i, call.results[i].elements() * std::max<int>(call.results[i].item, 4));
+      }
       break;
   }
   return memory;

@@ -32,6 +32,7 @@ enum class MemoryRule : std::uint8_t {
   kPermutation,          ///< keys and values of a sort
   kUnique,               ///< sorted values, which the result then keeps
   kFourier,              ///< cuFFT's workspace
+  kNormalization,        ///< statistics in single precision, where the input has half
 };
 
 /// The rule of an operator by PyTorch's name for it, "aten::mm".

@@ -126,6 +126,46 @@ def test_what_a_loss_keeps_is_what_it_keeps_on_a_card(tmp_path):
     assert dry.splitlines()[0] == f"{4 << 20} {8 << 20}"
 
 
+NORMS_OF_HALVES = """
+import torch
+from torch.nn import functional as F
+half = torch.HALF
+def tell(norm, x):
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    def now():
+        print(torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before)
+    y = norm(x)
+    now()
+    y.float().sum().backward()
+    now()
+rows = torch.rand(1 << 16, 8, device="cuda", dtype=half, requires_grad=True)
+channels = torch.rand(2, 1 << 16, 2, device="cuda", dtype=half, requires_grad=True)
+groups = torch.rand(1 << 12, 64, 4, device="cuda", dtype=half, requires_grad=True)
+gain = torch.ones(8, device="cuda", dtype=half, requires_grad=True)
+single = torch.ones(1 << 16, device="cuda", requires_grad=True)
+tell(lambda x: F.layer_norm(x, (8,)), rows)
+tell(lambda x: F.layer_norm(x, (8,), gain, gain), rows)
+tell(lambda x: F.batch_norm(x, None, None, training=True), channels)
+tell(lambda x: F.batch_norm(x, None, None, single, single, training=True), channels)
+tell(F.instance_norm, groups)
+tell(lambda x: F.group_norm(x, 32), groups)
+tell(lambda x: F.rms_norm(x, (8,)), rows)
+"""
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_statistics_of_halves_are_single_as_on_a_card(tmp_path, half):
+    """The CPU's kernels keep them in half precision, a card's in single; those of groups have their input's on both."""
+    with_values, _ = locus(tmp_path, "run", source=NORMS_OF_HALVES.replace("HALF", half), status=0)
+    dry, _ = locus(tmp_path, "run", "--dry", "program.py", status=0)
+    assert dry == with_values
+    layer, batch, groups = (with_values.splitlines()[i].split()[0] for i in (0, 4, 10))
+    assert int(layer) == (1 << 16) * (8 * 2 + 2 * 4)
+    assert int(batch) == (1 << 16) * (4 * 2 + 2 * 4)
+    assert int(groups) == (1 << 12) * (256 * 2 + 32 * 2 * 2)
+
+
 @pytest.mark.parametrize("name", ["two_streams", "pinned_memory"])
 def test_races_are_found_without_values(program, name):
     """Nothing is small here, so that each operator is answered by its shapes."""

@@ -174,6 +174,30 @@ TEST(OperatorMemory, ABiasGoesToTheOtherLibrary) {
   EXPECT_TRUE(operator_memory(call, h200()).blas);
 }
 
+/// What the statistics of 64 rows of eight count for.
+std::int64_t statistics(int item) {
+  std::istringstream rows("64 8"), normalized("64 8");
+  OperatorCall call;
+  call.rule = memory_rule("aten::native_layer_norm");
+  call.arguments[0].tensor = contiguous(rows, 2, item);
+  call.results[0] = contiguous(normalized, 2, item);
+  call.result_count = 3;
+  for (std::size_t i = 1; i < 3; ++i) {
+    std::istringstream each("64 1");
+    call.results[i] = contiguous(each, 2, item);
+  }
+  const OperatorMemory memory = operator_memory(call, h200());
+  EXPECT_EQ(memory.count, 3);
+  EXPECT_EQ(memory.steps[0].bytes, 0) << "the result itself counts for its own size";
+  return memory.steps[1].bytes + memory.steps[2].bytes;
+}
+
+TEST(OperatorMemory, StatisticsAreSingleForHalfPrecision) {
+  EXPECT_EQ(statistics(2), 2 * 64 * 4);
+  EXPECT_EQ(statistics(4), 2 * 64 * 4);
+  EXPECT_EQ(statistics(8), 2 * 64 * 8);
+}
+
 TEST(Cards, AreFoundByTheirKeys) {
   ASSERT_NE(find_card("H100"), nullptr);
   EXPECT_EQ(find_card("h100")->name, "NVIDIA H100 80GB HBM3");
