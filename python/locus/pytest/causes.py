@@ -33,6 +33,8 @@ class Causes:
     def __init__(self) -> None:
         self.findings: dict[str, Finding] = {}
         """All of them, by id; their counts are added up."""
+        self.outside: list[Finding] = []
+        """Those of no test."""
         self._causes: dict[tuple[str, str, str], Cause] = {}
         self._failed: set[str] = set()
         self._explained: set[str] = set()
@@ -50,14 +52,18 @@ class Causes:
     def add_finding(self, test: str, finding: Finding) -> None:
         """A finding of a test."""
         self._explained.add(test)
-        seen = self.findings.setdefault(finding["id"], finding)
-        if seen is not finding:
-            seen["count"] += finding["count"]
+        self._add_finding(finding)
         cause = finding["cause"]
         place = f"{_short(cause['file'])}:{cause['line']}"
         edits = [fix["new"].strip() for fix in finding["fixes"] if fix["new"].strip()]
         fix = f"{edits[0].splitlines()[0].strip()}{' …' if chr(10) in edits[0] else ''}" if edits else ""
         self._add(Cause(finding["code"], place, finding["why"] or finding["message"], fix, set()), test)
+
+    def add_outside(self, findings: list[Finding]) -> None:
+        """Findings of no test: of a conftest.py, say."""
+        for finding in findings:
+            self.outside.append(finding)
+            self._add_finding(finding)
 
     def add_report(self, report: pytest.TestReport) -> None:
         """A test that has failed. What a finding explains is told by the finding."""
@@ -70,6 +76,11 @@ class Causes:
         words = re.sub(r"\bhttps?://[^\s'\"]+", "URL", first)
         words = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", "N", words)
         self._add(Cause("", f"{_short(str(crash.path))}:{crash.lineno}", words, "", set()), report.nodeid)
+
+    def _add_finding(self, finding: Finding) -> None:
+        seen = self.findings.setdefault(finding["id"], finding)
+        if seen is not finding:
+            seen["count"] += finding["count"]
 
     def _add(self, cause: Cause, test: str) -> None:
         self._causes.setdefault((cause.code, cause.place, cause.words if not cause.code else ""), cause).tests.add(test)

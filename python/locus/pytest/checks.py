@@ -10,18 +10,17 @@ import json
 import os
 import sys
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from locus import __version__, _startup, scratch
-from locus.errors import UsageError
-from locus.process import children, pages, reports, screen, settings, simulation
+from locus.process import children, endings, reports, screen
 from locus.process.companion import Companion
 from locus.process.session import Session
-from locus.pytest import causes
+from locus.program.end import End
+from locus.pytest import asked, causes, ends, markers
 from locus.pytest.seen import ReportSoFar
-from locus.watch import uncaught
 
 if TYPE_CHECKING:
     import argparse
@@ -29,27 +28,23 @@ if TYPE_CHECKING:
     from locus._bridge import Report
     from locus.program import shapes
 
-POLICIES = ("collect", "raise", "warn", "move")
-"""What a marker may ask for."""
-
 _SCREEN = screen.Screen(terminal=False, color=False, width=100, links=False)
 _pending = pytest.StashKey[str]()
 _found = pytest.StashKey["list[shapes.Finding]"]()
 _refused = pytest.StashKey[str]()
+_heard = pytest.StashKey[BaseException]()
 _said = pytest.StashKey[str]()
-
-Value = TypeVar("Value")
 
 
 class Checks:
     """The plugin proper; one for each process that runs tests."""
 
     def __init__(self, config: pytest.Config, options: argparse.Namespace):
-        self.settings = _settings(config)
-        self.machine = _machine(options, self.settings)
+        self.settings = asked.find_settings(config)
+        self.machine = asked.machine(options, self.settings)
         self.report_path = options.locus_report
         if self.report_path:
-            _check_report_path(self.report_path)
+            asked.check_report_path(self.report_path)
         self._config = config
         self.session: Session = None  # type: ignore[assignment]  # until begin()
         self.folder = scratch.make()
@@ -57,7 +52,12 @@ class Checks:
         self._companion.start()
         self.news = children.News(self.folder)
         self.late: list[str] = []
-        """What was found at no test's time: in a conftest.py, or by processes that outlived their tests."""
+        """What no test's report has: of a conftest.py, of processes that outlived their tests, of a test that ended the
+        run."""
+        self._told = 0
+        self._has_summary = False
+        self._item: pytest.Item | None = None
+        self._run: pytest.Session | None = None
         self._process = os.getpid()
         self.causes = causes.Causes()
         self.ops = 0
@@ -76,6 +76,7 @@ class Checks:
         self.session = Session("pytest", sys.argv[1:], settings=self.settings)
         self.session.start()
         children.begin(self.session, self.folder)
+        ends.listen(self._end_at_once)
 
     # --- What the session knows ---
 
@@ -102,13 +103,15 @@ class Checks:
             self.news.take_in(self.session)
         if not self.session.finding_count():
             return ""
-        self.session.ignored_codes = tuple(_ignored_codes(item)) if item is not None else ()
+        self.session.ignored_codes = tuple(markers.ignored_codes(item)) if item is not None else ()
         report, text = self.read(), self.words()
         self.session.bridge.clear_findings()
         self.news.forget_own()
-        if item is not None and _argument(item, "policy", "collect") != "collect":
+        if item is None:
+            self.causes.add_outside(report["findings"])
+        elif markers.argument(item, "policy", "collect") != "collect":
             return ""  # they were warned about
-        if item is not None and report["findings"]:
+        else:
             item.stash.setdefault(_found, []).extend(report["findings"])
         return text if report["findings"] else ""
 
@@ -124,6 +127,9 @@ class Checks:
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, object]:
         """A mistake at the top of a test file belongs to that file."""
         report = yield
+        call = getattr(report, "call", None)
+        if self.session is not None and call is not None and call.excinfo is not None:
+            ends.note_lost(call.excinfo.value)
         text = self._take(None)
         if text and isinstance(collector, pytest.Module):
             report.outcome, report.longrepr, report.result = "failed", text, []
@@ -134,13 +140,13 @@ class Checks:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             try:
-                _check_marker(item)
+                markers.check(item)
             except pytest.UsageError as error:
                 if not self.is_worker:
                     raise
                 item.stash[_refused] = str(error)  # xdist takes an error here for a crash
                 continue
-            needed = _argument(item, "devices", 0)
+            needed = markers.argument(item, "devices", 0)
             if needed > self.machine.devices:
                 reason = f"needs {needed} devices; run with --locus-devices {needed}"
                 item.add_marker(pytest.mark.skip(reason=reason))
@@ -149,17 +155,15 @@ class Checks:
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         if _refused in item.stash:
             pytest.fail(item.stash[_refused], pytrace=False)
+        self._item = item
         if self.session is not None:
-            policy = _argument(item, "policy", "collect")
+            policy = markers.argument(item, "policy", "collect")
             self._take_late()
             self.session.begin_part()
             self.session.set_policy(policy)
             children.set_watched(self.folder, policy == "collect")
         try:
             result = yield
-        except pytest.skip.Exception:
-            self._fail(item, self._take(item))
-            raise
         except BaseException as error:
             self._note(item, error)
             self._add_section(item, "setup", self._take(item), error)
@@ -197,12 +201,24 @@ class Checks:
         self._fail(item, self._take(item))
         return result
 
+    @pytest.hookimpl(specname="pytest_runtest_makereport")
+    def pytest_runtest_makereport_of_skipped(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """A test with findings fails, skipped or not. Before the report is made, and after unittest has had its say,
+        which puts its own skips in place of what the test ended with."""
+        if call.excinfo is None or not isinstance(call.excinfo.value, pytest.skip.Exception):
+            return
+        self._note(item, call.excinfo.value)
+        text = item.stash.get(_said, "")
+        if text:
+            call.excinfo = pytest.CallInfo.from_call(lambda: pytest.fail(text, pytrace=False), call.when).excinfo
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, object]:
         """The findings travel with the report, from xdist's workers too."""
         report = yield
         report.locus_findings = item.stash.get(_found, []) if call.when == "teardown" else []
-        report.locus_failed = call.excinfo is not None and str(call.excinfo.value) == item.stash.get(_said, None)
+        said = item.stash.get(_said, "")
+        report.locus_failed = bool(said) and call.excinfo is not None and str(call.excinfo.value) == said
         if report.locus_failed:  # the one line of the short summary
             report.longrepr.reprcrash.message = causes.in_short(item.stash.get(_found, []))
             if not self.is_worker and self._config.get_terminal_writer().hasmarkup:
@@ -210,13 +226,18 @@ class Checks:
         report.locus_ops = self.session.part_ops() if self.session is not None and call.when == "teardown" else 0
         report.locus_on_device = bool(report.locus_ops) and self.session.uses_device()
         report.locus_incomplete = self.session.faulty() if report.locus_ops else ""
+        item.stash[_said] = ""
+        if call.when == "teardown":
+            self._item = None
         return report
 
     def _note(self, item: pytest.Item, error: BaseException) -> None:
         """A refusal that no rule foresaw, in a test that did not mean it, is a finding."""
-        meant = item.get_closest_marker("xfail") is not None or _argument(item, "policy", "collect") != "collect"
-        if self.session is not None and not meant:
-            uncaught.note(error)
+        meant = item.get_closest_marker("xfail") is not None or markers.argument(item, "policy", "collect") != "collect"
+        if self.session is None or meant or item.stash.get(_heard, None) is error:
+            return
+        item.stash[_heard] = error
+        ends.note(error)
 
     def _fail(self, item: pytest.Item, text: str) -> None:
         if text:
@@ -226,6 +247,8 @@ class Checks:
     def _add_section(self, item: pytest.Item, when: str, text: str, error: BaseException) -> None:
         if text and isinstance(error, (pytest.exit.Exception, KeyboardInterrupt)):
             self.late.append(text)  # the run ends here, without a report of this test
+        elif text and isinstance(error, ends.SKIPS):
+            item.stash[_said] = "\n\n".join(one for one in (item.stash.get(_said, ""), text) if one)
         elif text:
             item.add_report_section(when, "locus", text)
 
@@ -249,15 +272,17 @@ class Checks:
         return f"locus: {__version__}, {count} simulated CUDA device{'s' if count > 1 else ''} of {memory}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._config.option.collectonly:
+        self._settle()  # of other plugins' summaries
+        if self._config.option.collectonly and not self.late:
             return
+        self._told, self._has_summary = len(self.late), True
         words = self._words()
         if self.causes.explained:
             terminalreporter.section(f"locus: {self.causes.title()}")
             for line, marks in self.causes.lines():
                 terminalreporter.write_line(line, **marks)
         if self.late:
-            terminalreporter.section("locus: found outside of tests")
+            terminalreporter.section("locus: in no test's report")
             terminalreporter.write_line("\n\n".join(self.late))
         ops = f" ({self.ops:,} op{'s' * (self.ops != 1)} checked)" if self.ops else ""
         terminalreporter.write_line(f"locus: {words}{ops}")
@@ -265,7 +290,9 @@ class Checks:
     def _words(self) -> str:
         if self.causes.findings:
             found, tests = len(self.causes.findings), len(self.causes.explained)
-            return f"{found} finding{'s' if found > 1 else ''} in {tests} test{'s' if tests > 1 else ''}"
+            places = [f"in {tests} test{'s' if tests > 1 else ''}"] if tests else []
+            places += ["outside of tests"] if self.causes.outside else []
+            return f"{found} finding{'s' if found > 1 else ''} {' and '.join(places)}"
         if not self.ops:
             return "nothing was checked: no test called an operator"  # PyTorch may not even be there
         if self.on_device and self.not_passed and not self.incomplete:
@@ -283,96 +310,87 @@ class Checks:
         found = sorted(self.causes.findings.values(), key=lambda f: (f["cause"]["file"], f["cause"]["line"]))
         return reports.load(json.dumps({"version": 1, "findings": found, "program": program}).encode())
 
-    def pytest_unconfigure(self) -> None:
-        if os.getpid() == self._process:
-            scratch.remove(self.folder)
-            self._companion.dismiss()
-
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
         """xdist: what a worker has to say at its end."""
-        self.late += getattr(node, "workeroutput", {}).get("locus_late", [])
+        said = getattr(node, "workeroutput", {})
+        self.late += [text for text in said.get("locus_late", []) if text not in self.late]
+        self.causes.add_outside(said.get("locus_outside", []))
 
+    # --- Its end, and what comes after it ---
+
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not children.is_child():
-            self._take_late()
+        self._run = session
+        self._settle()
         if self.is_worker:
-            session.config.workeroutput["locus_late"] = self.late  # type: ignore[attr-defined]  # xdist's
-        elif self.late and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if not self.report_path or self.is_worker:
+            said = session.config.workeroutput  # type: ignore[attr-defined]  # xdist's
+            said["locus_late"], said["locus_outside"] = self.late, self.causes.outside
+            self._told, self._has_summary = len(self.late), True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        if os.getpid() != self._process:
             return
-        with open(self.report_path, "wb") as file:
-            file.write(self._report(int(session.exitstatus)).render("json"))
+        self._settle()
+        self._tell_rest()
+        scratch.remove(self.folder)
+        self._companion.dismiss()
+        ends.at_exit(self._end_after_all)
 
+    def _settle(self) -> None:
+        """Takes in what no test has reported. The run fails for it, and the JSON report has it."""
+        if children.is_child():
+            return
+        item, self._item = self._item, None
+        if item is not None:  # the run was ended in it
+            text = self._take(item)
+            self.late += [text] if text else []
+            for finding in item.stash.get(_found, []):
+                self.causes.add_finding(item.nodeid, finding)
+            if self.is_worker and self._run is not None:
+                self.causes.add_outside(item.stash.get(_found, []))
+        self._take_late()
+        if self._run is None or self.is_worker:
+            return
+        if self.late and self._run.exitstatus == pytest.ExitCode.OK:
+            self._run.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._write_report(int(self._run.exitstatus))
 
-def _settings(config: pytest.Config) -> settings.Settings:
-    try:
-        return settings.find(config.rootpath)
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
+    def _write_report(self, exit_code: int) -> None:
+        if self.report_path and not self.is_worker:
+            with open(self.report_path, "wb") as file:
+                file.write(self._report(exit_code).render("json"))
 
+    def _tell_rest(self) -> bool:
+        """Whether there was anything that the summary did not have."""
+        rest = self.late[self._told :]
+        self._told = len(self.late)
+        if rest:
+            since = ", with what came after the summary" if self._has_summary else ""
+            endings.to_stderr(("\n\n".join(rest) + f"\nlocus: {self._words()}{since}\n").encode())
+        return bool(rest)
 
-def _machine(options: argparse.Namespace, project: settings.Settings) -> simulation.SimulationOptions:
-    given = options.locus_devices
-    devices = given if given is not None else 2 if project.devices is None else project.devices
-    if not str(devices).isdecimal() or not 1 <= int(devices) <= simulation.MAX_DEVICES:
-        where = f"--locus-devices {devices}" if given is not None else f"{project.file}: tool.locus.devices = {devices}"
-        raise pytest.UsageError(
-            f"{where} is not a number of devices to test on. Use a whole number from 1 to {simulation.MAX_DEVICES}."
-        )
-    memory = options.locus_memory or project.memory
-    try:
-        dry = simulation.check_dry(answers=project.dry_answers) if options.locus_dry else None
-        rng = options.locus_rng or project.rng or "device"
-        return simulation.check_options(int(devices), memory, rng, project.card, dry)
-    except UsageError as error:
-        raise pytest.UsageError(f"--locus-{error}") from None
+    def _end_after_all(self) -> bool:
+        """At the interpreter's end; whether the exit status is to say what pytest's could not any more."""
+        if os.getpid() != self._process or self._run is None:
+            return False
+        was_green = self._run.exitstatus == pytest.ExitCode.OK
+        self._settle()
+        return self._tell_rest() and was_green
 
-
-def _check_report_path(path: str) -> None:
-    try:
-        reports.check_writable("--locus-report", path)
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
-
-
-def _argument(item: pytest.Item, name: str, default: Value) -> Value:
-    """What the nearest marker that speaks of it says."""
-    for mark in item.iter_markers("locus"):
-        if name in mark.kwargs:
-            given: Value = mark.kwargs[name]
-            return given
-    return default
-
-
-def _ignored_codes(item: pytest.Item) -> list[str]:
-    codes: list[str] = []
-    for mark in item.iter_markers("locus"):
-        ignore = mark.kwargs.get("ignore", [])
-        codes += [ignore] if isinstance(ignore, str) else list(ignore)
-    return codes
-
-
-def _check_marker(item: pytest.Item) -> None:
-    """A marker that can't be meant is said before any test runs."""
-
-    def refuse(problem: str) -> None:
-        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.locus: {problem}")
-
-    for mark in item.iter_markers("locus"):
-        if mark.args:
-            refuse(f"takes no positional arguments, got {mark.args!r}. Use policy=, ignore= or devices=.")
-        for name, value in mark.kwargs.items():
-            if name == "policy":
-                if value not in POLICIES:
-                    refuse(f"policy={value!r} is not known. Use {' or '.join(map(repr, POLICIES))}.")
-            elif name == "ignore":
-                for code in [value] if isinstance(value, str) else value:
-                    if code not in pages.codes():
-                        refuse(f"ignore={code!r} is no code. `locus codes` lists them.")
-            elif name == "devices":
-                if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= simulation.MAX_DEVICES:
-                    refuse(f"devices={value!r} is not a number of devices.")
-            else:
-                refuse(f"{name}= is not known. Use policy=, ignore= or devices=.")
+    def _end_at_once(self, end: End) -> int:
+        """os._exit(), or another program in pytest's place: pytest says nothing any more, also of the tests before."""
+        self._settle()
+        if self._has_summary or not self.causes.findings:
+            return end.exit or int(self._tell_rest())
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        if capture is not None:
+            capture.suspend_global_capture(in_=False)
+        code = end.exit or 1
+        text = reports.render(self._report(code), "findings", on=_SCREEN).rstrip(b"\n")
+        words = f"locus: {self._words()}; pytest was ended before its own report"
+        endings.to_stderr(text + f"\n{words}\n".encode())
+        self._told = len(self.late)
+        self._write_report(code)
+        return code
