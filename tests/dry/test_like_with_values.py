@@ -57,7 +57,8 @@ def memory(program, tmp_path, path, told, *options):
 
 
 EVERYDAY = ["rng"]
-ALL = [path for folder in ("simulate", "correct", "memory/right") for path in sorted((PROGRAMS / folder).glob("*.py"))]
+FOLDERS = "simulate", "correct", "memory/right", "unseen/right"
+ALL = [path for folder in FOLDERS for path in sorted((PROGRAMS / folder).glob("*.py"))]
 OTHERWISE = {
     "memory": "asks for more than the card has, which a dry run gives",
     "print_formats": "prints tensors, for which PyTorch computes as many intermediates as their values say",
@@ -68,11 +69,17 @@ OTHERWISE = {
 BY_VALUES = {
     "amp": "GradScaler takes one step less with values, which overflow once",
     "dqn": "the chosen actions say when an episode ends",
+    "fall_back_to_host": "LBFGS stops by its loss",
+    "gnn_right": "counts its graphs by the largest number of one, and has a target for each",
     "graph_network": "counts its graphs by the largest number of one",
+    "host_index_device_data": "as many examples as a mask selects, which PyTorch takes to the device",
+    "lbfgs_inverse": "LBFGS stops by its loss",
     "loss_zoo": "adaptive softmax looks up the words of each cluster",
     "lstm": "compares values, and stops where they differ",
+    "moe_right": "passes by experts that no token chooses",
     "optimizer_zoo": "LBFGS stops by its loss",
     "sparse_embedding": "as many rows as there are words",
+    "sparse_right": "looks up a pair of the indices that it has read",
     "streams_events": "compares values, and stops where they differ",
     "cpu_indices": "compares values, and stops where they differ",
 }
