@@ -28,9 +28,22 @@ FOLDER_VARIABLE = "LOCUS_CHECK_DIR"
 """Names the folder of a check, for the processes that the program starts."""
 
 
+_of_check: str | None = None
+
+
 def of_check() -> str:
-    """The folder of the check that this process belongs to, or ""."""
-    return os.environ.get(FOLDER_VARIABLE, "")
+    """The folder of the check that this process belongs to, or ""; whatever the program makes of os.environ."""
+    return os.environ.get(FOLDER_VARIABLE, "") if _of_check is None else _of_check
+
+
+def belong_to(folder: str) -> None:
+    """From here on this process, and those that it starts, belong to the check with this folder; "": to none."""
+    global _of_check
+    _of_check = folder
+    if folder:
+        os.environ[FOLDER_VARIABLE] = folder
+    else:
+        os.environ.pop(FOLDER_VARIABLE, None)
 
 
 def make() -> str:

@@ -161,3 +161,72 @@ def test_an_exit_of_a_process_that_an_error_is_lost_with(program, tmp_path, last
     if is_found:
         assert report["findings"][0]["uses"][0]["line"] == 5, result.describe()
         assert report["findings"][0]["count"] == 1, report["findings"][0]
+
+
+SILENCED = """
+import multiprocessing as mp
+import resource, sys
+import torch
+
+def work():
+    {silenced}
+    torch.ones(2, device="cuda") + torch.ones(2)  # locus: ignore[LOC004] on purpose
+
+if __name__ == "__main__":
+    torch.ones(2)
+    process = mp.get_context(sys.argv[1]).Process(target=work)
+    process.start()
+    process.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("silenced", ["resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", ""])
+def test_a_process_that_cannot_say_what_it_found_never_looks_like_success(program, tmp_path, method, silenced):
+    (tmp_path / "prog.py").write_text(SILENCED.replace("{silenced}", silenced or "pass"))
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", method, cwd=tmp_path, deadline=180)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert result.code == (2 if silenced else 0), result.describe()
+    told = "a fault inside Locus kept it from looking at everything in a process that the program started"
+    assert report["program"]["incomplete"] == (told if silenced else ""), result.describe()
+
+
+def test_a_process_without_the_variables_of_locus(program, tmp_path):
+    """A process that is checked stays so, whatever it makes of its own variables; those that it starts are not."""
+    (tmp_path / "child.py").write_text(
+        "import os, torch\nos.environ.clear()\ntorch.ones(2, device='cuda') + torch.ones(2)\n"
+    )
+    start = "os.system(sys.executable + ' child.py')\n"
+    text = "import os, sys, torch\ntorch.ones(2, device='cuda').sum()\n{}" + start
+    for before, code in (("os.environ['HOME'] = '/'\n", 1), ("os.environ.clear()\n", 0)):
+        (tmp_path / "prog.py").write_text(text.format(before))
+        result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert (result.code, len(report["findings"])) == (code, code), result.describe()
+        unseen = [note for note in report["notes"] if "does not see" in note]
+        assert unseen == ([] if code else [
+            "prog.py:4 starts a Python process that this check does not see: the program has taken the variables of "
+            "Locus out of os.environ; with them there it is checked"
+        ]), report["notes"]  # fmt: skip
+
+
+def test_a_process_that_is_still_at_work_is_told(program, tmp_path):
+    (tmp_path / "child.py").write_text("import sys, time, torch\ntime.sleep(float(sys.argv[1]))\n")
+    text = """
+import subprocess, sys, torch
+torch.ones(2, device="cuda").sum()
+subprocess.Popen([sys.executable, "child.py", "{}"], start_new_session=True, stdout=subprocess.DEVNULL){}
+subprocess.run(sys.executable + " child.py {} > /dev/null 2>&1 &", shell=True)
+subprocess.Popen(["sleep", "9"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+terminated = subprocess.Popen([sys.executable, "child.py", "8"])
+terminated.terminate()
+"""
+    notes = []
+    for given in (("9", "", "10"), ("0", ".wait()", "0; :")):
+        (tmp_path / "prog.py").write_text(text.format(*given).replace(" 0; : > /dev/null 2>&1 &", " 0"))
+        result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
+        assert result.code == 0, result.describe()
+        notes.append([note for note in json.loads((tmp_path / "report.json").read_text())["notes"] if "still" in note])
+    for note, words in zip(notes[0], ("child.py 10", "child.py 9"), strict=True):
+        assert note.startswith("still running when this report was made: `python") and f"{words}`, which" in note, note
+    assert notes[1] == [], notes

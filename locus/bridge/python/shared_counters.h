@@ -12,6 +12,7 @@ struct SharedCounters {
   std::atomic<uint64_t> findings;   ///< written by Python
   std::atomic<uint64_t> signal;     ///< the one that ends the program; 0: none so far
   std::atomic<uint64_t> on_device;  ///< whether anything was made on a CUDA device
+  std::atomic<uint64_t> faulty;     ///< whether the check itself had a fault here; written by Python
 };
 
 /// From here on the counters go there; null: nowhere. Also notes the signals that would end the program without a word.

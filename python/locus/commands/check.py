@@ -18,6 +18,7 @@ from locus.process import (
     endings,
     gathering,
     held,
+    left_running,
     notebooks,
     parts,
     reports,
@@ -175,6 +176,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
         if patience is None:
             return session.report(end, finished=False)
         together.try_to_gather(session, session.folder, end, patience=patience)
+        session.left_running = left_running.told(session.folder)
         session.coverage.take_in(session.folder)
         children.take_in(session, session.folder)
         if together.is_whole:
@@ -187,6 +189,8 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
         session.load()
         together.try_to_gather(session, session.folder, End(report.exit, report.ended_by), dead=report)
         children.join(session, report, session.folder)
+        for note in left_running.told(session.folder):
+            report.add_note(note)
         together.apply(report)
 
     def publish(report: Report, patience: endings.Patience) -> int:

@@ -16,6 +16,7 @@ from locus.process import (
     endings,
     gathering,
     launching,
+    left_running,
     rank_reruns,
     reruns,
     runner,
@@ -75,6 +76,7 @@ class Ranks(NamedTuple):
                 os.environ.pop(variable, None)  # this process only reports: it needs no devices
             session.load()
             self.together.try_to_gather(session, folder, end, codes, patience)
+            session.left_running = left_running.told(folder)
             children.take_in(session, folder)
             if self.together.is_whole:
                 checking.judge(session, folder, self.together.codes)

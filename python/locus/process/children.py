@@ -49,19 +49,16 @@ def is_child() -> bool:
 @contextlib.contextmanager
 def gathering(given: str | None = None) -> Iterator[str]:
     """The folder for the processes that this one will start: the caller's, or one that is gone at the end."""
-    before = os.environ.get(scratch.FOLDER_VARIABLE)
+    before = scratch.of_check()
     path, owner = given or scratch.make(), os.getpid()
     companion = Companion(path)
     if given is None:
         companion.start()
-    os.environ[scratch.FOLDER_VARIABLE] = path
+    scratch.belong_to(path)
     try:
         yield path
     finally:
-        if before is None:
-            os.environ.pop(scratch.FOLDER_VARIABLE, None)
-        else:
-            os.environ[scratch.FOLDER_VARIABLE] = before
+        scratch.belong_to(before)
         if os.getpid() == owner and given is None:
             scratch.remove(path)
             companion.dismiss()
@@ -72,6 +69,7 @@ def start_in_child() -> None:
     global _is_child
     if _session is not None or not scratch.is_own(scratch.of_check()):
         return
+    scratch.belong_to(scratch.of_check())
     _is_child = True
     if "TORCHELASTIC_RUN_ID" in os.environ:
         _end_with_parent()
@@ -112,16 +110,16 @@ def begin(session: Session, path: str) -> None:
     """This process is the first of a check of its own, whoever started it; its children report into a folder."""
     global _is_child, _is_fork
     _is_child = _is_fork = False
-    os.environ[scratch.FOLDER_VARIABLE] = path
+    scratch.belong_to(path)
     follow(session)
 
 
 def set_watched(path: str, watched: bool) -> None:
     """Whether the processes that are started from here on are checked."""
     if watched:
-        os.environ[scratch.FOLDER_VARIABLE] = path
-    elif os.environ.get(scratch.FOLDER_VARIABLE) == path:
-        del os.environ[scratch.FOLDER_VARIABLE]
+        scratch.belong_to(path)
+    elif scratch.of_check() == path:
+        scratch.belong_to("")
 
 
 def _end_with_parent() -> None:
@@ -229,16 +227,25 @@ def _write_own(final: bool) -> None:
     except Exception as error:
         with contextlib.suppress(Exception):
             faults.note("report of a child process", error)
+            page = _page or (_session.ending.companion.page if _session.ending is not None else None)
+            if page is not None:  # shared with those that make the report, whoever may write where
+                page.note_fault()
 
 
-def _of_killed(path: str) -> list[str]:
-    """Reports, of counts alone, for the children that were ended before they had written one."""
+def _of_silent(path: str) -> list[str]:
+    """Reports, of counts alone, for the children that were ended before they had written one; and of a fault, where
+    the check of a child had one and may not have been able to say more."""
     found = []
     for name in sorted(os.listdir(path) if os.path.isdir(path) else []):
         pid = name.removesuffix(_COUNTERS)
-        if pid != name and not os.path.exists(os.path.join(path, f"{pid}.json")):
-            counts = progress.read_file(os.path.join(path, name))
-            program = {"ops": counts.ops, "steps": counts.steps, "on_device": bool(counts.on_device)}
+        if pid == name:
+            continue
+        counts = progress.read_file(os.path.join(path, name))
+        has_report = os.path.exists(os.path.join(path, f"{pid}.json"))
+        if counts.faulty or not has_report:
+            program: dict[str, object] = {"incomplete": progress.FAULTY} if counts.faulty else {}
+            if not has_report:
+                program |= {"ops": counts.ops, "steps": counts.steps, "on_device": bool(counts.on_device)}
             found.append(json.dumps({"version": 1, "findings": [], "program": program}))
     return found
 
@@ -307,5 +314,5 @@ def take_in(session: Session, path: str) -> None:
     left = {name: ended_by.looked_again(text) for name, text in files(path, ".passes").items()}
     for problem in session.bridge.take_in_processes(files(path, ".json"), left):
         faults.note("the report of a process", ValueError(problem))
-    for text in _of_killed(path):
+    for text in _of_silent(path):
         session.bridge.take_in(text)

@@ -12,8 +12,11 @@ from typing import NamedTuple
 from locus import scratch
 
 _SIZE = 4096
-_FIELDS = struct.Struct("=QQQQQ")  # as in locus/bridge/python/shared_counters.h; the bridge writes all but findings
-_FINDINGS = 16
+_FIELDS = struct.Struct("=QQQQQQ")  # as in locus/bridge/python/shared_counters.h; findings and faulty are written here
+_FINDINGS, _FAULTY = 16, 40
+
+FAULTY = "a fault inside Locus kept it from looking at everything in a process that the program started"
+"""What is incomplete about a report where such a process has noted one."""
 
 
 class Counters(NamedTuple):
@@ -25,6 +28,8 @@ class Counters(NamedTuple):
     signal: int = 0
     """What ended the program; 0: nothing, or nothing that a process hears of before it ends (SIGKILL)."""
     on_device: int = 0
+    faulty: int = 0
+    """Whether the check itself had a fault in this process."""
 
 
 class Page:
@@ -43,6 +48,11 @@ class Page:
         """Says how many have been found."""
         if self._memory is not None:
             struct.pack_into("=Q", self._memory, _FINDINGS, count)
+
+    def note_fault(self) -> None:
+        """Says that the check itself had one: who can't write a report any more can still say that."""
+        if self._memory is not None:
+            struct.pack_into("=Q", self._memory, _FAULTY, 1)
 
     def read(self) -> Counters:
         """The counters as they stand."""

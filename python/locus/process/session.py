@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from locus import __version__, faults, scratch
 from locus._load import load_bridge
-from locus.process import ignoring
+from locus.process import ignoring, progress
 from locus.process.settings import Settings
 from locus.program import shapes, source
 from locus.program.end import End
@@ -69,6 +69,8 @@ class Session:
         """What is said where the program was ended after so many steps."""
         self.folder = ""
         """Where the processes that the program starts leave their reports."""
+        self.left_running: list[str] = []
+        """What there is to say about processes of the program's that are still at work."""
         self.is_child = False
         """Whether another process makes the report, of what this one found too."""
         self._ops_before = 0
@@ -221,6 +223,7 @@ class Session:
                     *made_up.before_error(bridge.dry_rows(), end),
                     *caught.told(bridge.is_met_at),
                     *unwatched.told(),
+                    *self.left_running,
                     *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
@@ -232,6 +235,8 @@ class Session:
         """A fault of Locus's own never looks like success."""
         if self.bridge.fault_said():
             return "a mistake could not be recorded; standard error says why"
+        if self.ending is not None and self.ending.companion.page.read().faulty:
+            return progress.FAULTY  # in a fork of this process
         return "a fault inside Locus kept it from looking at everything; a note says which" if faults.noted else ""
 
     def _late_threads(self) -> list[str]:

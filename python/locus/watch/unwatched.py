@@ -26,6 +26,7 @@ _WITHOUT_SITE = re.compile(r"-[bBdEhiIOPqsuvVx]*S[a-zA-Z]*")  # python -S, also 
 _NO_VARIABLES = (
     "the environment that it is given leaves out the variables of Locus; with env={**os.environ, …} it is checked"
 )
+_TAKEN_OUT = "the program has taken the variables of Locus out of os.environ; with them there it is checked"
 _NO_SITE = "python -S does not load what begins a check"
 
 _started: dict[tuple[str, int, str], None] = {}
@@ -43,6 +44,7 @@ def listen() -> None:
         "subprocess.Popen": lambda given: _begins(given[0], given[1], given[3]),
         "os.posix_spawn": lambda given: _begins(given[0], given[1], given[2]),
         "os.exec": lambda given: _begins(given[0], given[1], given[2]),
+        "os.system": lambda given: _begins("sh", ["sh", "-c", given[0]], None),
     }
 
     def hear(event: str, given: tuple[object, ...]) -> None:
@@ -79,23 +81,29 @@ def _begins(program: object, words: object, environment: object) -> None:
         _started[users[0].f_code.co_filename, users[0].f_lineno or 0, why] = None
 
 
-def _blinded(program: str, words: list[str], environment: object) -> str:
-    """Why Python would not be checked in this process; "" where it is, or where this is no Python."""
+def runs_python(program: str, words: list[str]) -> bool:
+    """Whether a process is Python, or a shell that starts it."""
     name = os.path.basename(program)
     if name in _SHELLS:
-        runs_python = any(_RUNS_PYTHON.search(word + " ") for word in words[1:])
-    else:
-        runs_python = _IS_PYTHON.fullmatch(name) is not None
-    if not runs_python:
+        return any(_RUNS_PYTHON.search(word + " ") for word in words[1:])
+    return _IS_PYTHON.fullmatch(name) is not None
+
+
+def _blinded(program: str, words: list[str], environment: object) -> str:
+    """Why Python would not be checked in this process; "" where it is, or where this is no Python."""
+    if not runs_python(program, words):
         return ""
-    if environment is not None and scratch.FOLDER_VARIABLE not in _names(environment):
+    if environment is None or environment is os.environ:
+        if isinstance(os.environ, os._Environ) and scratch.FOLDER_VARIABLE not in os.environ:
+            return _TAKEN_OUT
+    elif scratch.FOLDER_VARIABLE not in _names(environment):
         return _NO_VARIABLES
     options = []
     for word in words[1:]:
         if not word.startswith("-") or word in ("-c", "-m", "-"):
             break
         options.append(word)
-    if name not in _SHELLS and any(_WITHOUT_SITE.fullmatch(word) for word in options):
+    if os.path.basename(program) not in _SHELLS and any(_WITHOUT_SITE.fullmatch(word) for word in options):
         return _NO_SITE
     return ""
 
