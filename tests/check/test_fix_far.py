@@ -289,3 +289,64 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_edit_of_the_author(program, tmp_path, name):
     assert_fixed(program, tmp_path, PROGRAMS[name], devices=2)
+
+
+GUARDED = """\
+import torch
+from torch import nn
+
+cuda = torch.cuda.is_available()
+
+
+class Smooth:
+    def __init__(self):
+        self.kernel = torch.ones(2)
+
+    def to(self, where):
+        self.kernel = self.kernel.to(where)
+        return self
+
+    def __call__(self, x):
+        return (x * self.kernel).sum()
+
+
+net, smooth = nn.Linear(2, 2), Smooth()
+marks = torch.tensor([[1.0, 2.0]])
+if cuda:
+    net = net.cuda()
+x = torch.ones(1, 2, device=net.weight.device)
+print((net(x) - marks).sum().item(), smooth(x).item())
+"""
+
+GUARDED_EDITS = {
+    "nn.Linear(2, 2), Smooth()": 'nn.Linear(2, 2), Smooth().to("cuda:0" if cuda else "cpu")',
+    "marks = torch.tensor([[1.0, 2.0]])": 'marks = torch.tensor([[1.0, 2.0]], device="cuda:0" if cuda else "cpu")',
+}
+
+
+def test_no_edit_makes_a_program_need_a_card(program, tmp_path):
+    assert_fixed(program, tmp_path, Idioms(GUARDED, GUARDED_EDITS))
+
+
+NORMS = """\
+import torch
+from torch import nn
+
+cards = [nn.Linear(2, 2).to(f"cuda:{n}") for n in range(2)]
+
+
+def clip(params):
+    params = [p for p in params if p.grad is not None]
+    norms = [p.grad.norm() for p in params]
+    return torch.stack(norms).norm().item()
+
+
+x = torch.ones(1, 2, device="cuda:0")
+cards[1](cards[0](x).to("cuda:1")).sum().backward()
+print(clip([p for card in cards for p in card.parameters()]))
+"""
+
+
+def test_what_is_gathered_of_several_cards_goes_to_that_of_one_of_them(program, tmp_path):
+    edits = {"[p.grad.norm() for p in params]": "[p.grad.norm().to(params[-1].device) for p in params]"}
+    assert_fixed(program, tmp_path, Idioms(NORMS, edits), devices=2)

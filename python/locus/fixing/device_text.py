@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from locus.fixing import class_attributes, given_devices, named_devices, own_devices
+from locus.fixing import class_attributes, given_devices, guarded_devices, named_devices, own_devices
 from locus.fixing.ended import Ended
 from locus.fixing.name_scopes import bound_before, frame_of, function_of, is_comprehended, is_optional, start
 from locus.fixing.said_devices import devices_said
@@ -65,7 +65,7 @@ def write(
     words = words or own_devices.write(file, node, scope, device, frame)
     with contextlib.suppress(BaseException):  # an object of the program may refuse to be looked at
         words = words or named_devices.write(file, node, scope, device, frames, ended)
-    return words or file.once(_literals).get(device, f'"{device}"')
+    return words or guarded_devices.write(file, node, scope, device)
 
 
 def numbered(file: source.Source, node: ast.AST, device: str, frames: list[types.FrameType]) -> str:
@@ -79,12 +79,6 @@ def numbered(file: source.Source, node: ast.AST, device: str, frames: list[types
         owner = values.evaluate(said.value, frame)
         value = owner.device if values.is_tensor(owner) else value
     return words if str(value) == device else f'"{device}"'
-
-
-def _literals(file: source.Source) -> dict[str, str]:
-    """How a file writes the first card where it writes it as a literal: "cuda" or "cuda:0"."""
-    plain, numbered = '"cuda"' in file.text or "'cuda'" in file.text, "cuda:0" in file.text
-    return {"cuda:0": '"cuda"'} if plain and not numbered else {}
 
 
 def of_looped_module(file: source.Source, node: ast.AST, frames: list[types.FrameType]) -> str:
@@ -258,7 +252,7 @@ def _from_local_tensor(
         value = frame.f_locals.get(name)
         if values.is_tensor(value) and str(value.device) == device and _is_tensor_at(file, scope, name, node):
             return f"{name}.device"
-    return ""
+    return named_devices.of_list(file, node, scope, device, frame)
 
 
 def _is_tensor_at(file: source.Source, scope: ast.AST, name: str, node: ast.AST) -> bool:

@@ -16,6 +16,7 @@ from locus.fixing.ended import Ended
 from locus.fixing.name_scopes import bound_before, frame_of, function_of, start
 from locus.fixing.said_devices import devices_said
 from locus.program import bindings, source, values
+from locus.program.links import flow_of
 
 _MAX_SAID = 60
 
@@ -34,6 +35,20 @@ def write(
     if not words and frame is None and scope is not file.tree:
         words = _of_taken_tensor(file, node, scope, device, ended)
     return words or _of_module(file, device, frames, node, scope, None)
+
+
+def of_list(file: source.Source, node: ast.AST, scope: ast.AST, device: str, frame: types.FrameType) -> str:
+    """`params[0].device`, `params[-1].device`, behind `params = [p for p in …]`: not of `outs = []`."""
+    flow = flow_of(file, scope)
+    for name in frame.f_code.co_varnames if flow is not None else ():
+        value = frame.f_locals.get(name)
+        held = value if isinstance(value, list) and value and all(map(values.is_tensor, value)) else []
+        at = next((n for n in (0, -1) if held and str(held[n].device) == device), None)
+        reaching = flow.reaching_before(node, name) if flow is not None and at is not None else ()
+        listed = bool(reaching) and all(isinstance(each.value, ast.ListComp) for each in reaching)
+        if listed and bound_before(file, scope, name, node):
+            return f"{name}[{at}].device"
+    return ""
 
 
 def root_of(node: ast.AST) -> ast.Name | None:

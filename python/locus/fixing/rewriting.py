@@ -37,8 +37,18 @@ def append_call(file: source.Source, node: ast.AST, text: str) -> Edit | None:
         return append_call(file, node.value, text)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
         return None
+    if text == f".to({ast.unparse(node)}.device)":
+        return None  # where it is already: nothing would change
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and text.startswith((".to(", ".cuda(")):
+        made = next((k for k in node.keywords if k.arg == "device"), None) if text.startswith(".to(") else None
+        if made is not None and node.func.attr in FACTORIES and node.func.attr not in RANDOM:
+            return file.edit([Change.replace(made.value, text[len(".to(") : -1])])
         moved = histories.names_device(node) and not node.keywords
+        if moved and len(node.args) <= 1 and text == f".to({ast.unparse(node.func.value)}.device)":
+            return replace_method(file, node, "")  # moved away from where it should be: `x.cpu()` -> `x`
+        first_card = text.startswith((".cuda()", '.to("cuda")', '.to("cuda:0")', '.to("cuda" if ', '.to("cuda:0" if '))
+        if moved and node.func.attr == "cuda" and not node.args and first_card:
+            return None
         # Moved already, to the wrong device: another one in its place.
         if moved and len(node.args) == 1 and node.func.attr == "to" and text.startswith(".to("):
             return file.edit([Change.replace(node.args[0], text[len(".to(") : -1])])
