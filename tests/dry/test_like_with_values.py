@@ -77,6 +77,7 @@ BY_VALUES = {
     "loss_zoo": "adaptive softmax looks up the words of each cluster",
     "lstm": "compares values, and stops where they differ",
     "moe_right": "passes by experts that no token chooses",
+    "offload_optimizer_states": "keeps the weights only where the loss is the least",
     "optimizer_zoo": "LBFGS stops by its loss",
     "sparse_embedding": "as many rows as there are words",
     "sparse_right": "looks up a pair of the indices that it has read",
