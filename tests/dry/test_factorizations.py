@@ -42,7 +42,8 @@ KNOWN = """
     u, s, v = torch.linalg.svd(matrix)
     print((u * s @ v - matrix).abs().max().item() < 1e-2)
     inverse = torch.linalg.inv(matrix + 300 * torch.eye(300))
-    print(torch.equal(inverse, torch.linalg.inv(matrix + 300 * torch.eye(300))), torch.linalg.matrix_rank(inverse).item())
+    again = torch.linalg.inv(matrix + 300 * torch.eye(300))
+    print(torch.equal(inverse, again), torch.linalg.matrix_rank(inverse).item())
     print(locus.is_known(u), locus.is_known(inverse))
 """
 
