@@ -58,9 +58,13 @@ def missing(info: _torch_info.TorchInfo, sources: pathlib.Path = SOURCES) -> str
     absent = [name for name, found in _tools().items() if not found]
     if not absent:
         return ""
-    return (
-        f"building one needs {' and '.join(absent)}. Install: {' and '.join(dict.fromkeys(_WAYS[n] for n in absent))}"
-    )
+    ways = list(dict.fromkeys(_WAYS[name] for name in absent))
+    return f"building one needs {listed(absent)}. Install: {listed(ways)}"
+
+
+def listed(names: list[str]) -> str:
+    """One and another, as a sentence has them."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 _WAYS = {

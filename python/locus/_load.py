@@ -93,16 +93,12 @@ def _mismatch_message(version: str, built: list[tuple[str, str]], reason: str) -
     here = [torch for torch, python in built if python == tag]
     others = sorted({python for _, python in built} - {tag})
     if here:
-        have = f"Locus brings bridges for PyTorch {_listed(here)}, but {version} is installed"
+        have = f"Locus brings bridges for PyTorch {_building.listed(here)}, but {version} is installed"
     elif others:
         running = f"{sys.version_info.major}.{sys.version_info.minor}"
-        have = f"Locus's bridge was built for another Python ({_listed(others)}), but this is Python {running}"
+        have = f"Locus's bridge was built for another Python ({_building.listed(others)}), but this is Python {running}"
     else:
         have = f"Locus has no bridge for PyTorch {version}"
     if not reason:
         return f"{have}. It is built at the first use."
     return f"{have}, and {reason}{f', or install PyTorch {here[-1]}' if here else ''}."
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

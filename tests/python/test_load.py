@@ -100,8 +100,8 @@ def test_bridge_can_not_be_built_without_tools(torch_of, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("LOCUS_BUILD", raising=False)
     text = message(native(tmp_path / "native"))
-    assert "building one needs a C++ compiler and CMake and Ninja or make" in text
-    assert "g++ and cmake (pip install cmake) and ninja (pip install ninja)" in text
+    assert "building one needs a C++ compiler, CMake and Ninja or make" in text
+    assert "Install: g++, cmake (pip install cmake) and ninja (pip install ninja)" in text
 
 
 @pytest.mark.parametrize("system, name", [("darwin", "macOS"), ("win32", "Windows"), ("linux", "")])
