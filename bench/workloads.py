@@ -109,6 +109,17 @@ def train_mlp(device: str) -> Run:
     return _training(model, torch.optim.SGD(model.parameters(), lr=1e-3), x, y)
 
 
+def train_mlp_in_one_thread(device: str) -> Run:
+    """The same, but that autograd hands nothing to a thread of the device's."""
+    inner = train_mlp(device)
+
+    def run(n: int) -> None:
+        with torch.autograd.set_multithreading_enabled(False):
+            inner(n)
+
+    return run
+
+
 def add(device: str) -> Run:
     """One addition of 8 floats."""
     a, b = torch.ones(8).to(device), torch.ones(8).to(device)
@@ -269,6 +280,7 @@ WORKLOADS: dict[str, Callable[[str], Run]] = {
         train_gpt,
         train_resnet,
         train_mlp,
+        train_mlp_in_one_thread,
         add,
         add_in_dispatch_mode,
         add_in_fake_mode,
