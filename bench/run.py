@@ -59,7 +59,7 @@ def steps(workers: Workers, budget: Budget) -> Iterator[Row]:
     """Training steps."""
     programs: dict[str, tuple[str, float | None, float | None]] = {
         "train_mlp": ("tiny MLP, a step", 1.2, 1.3),
-        # PyTorch's engine gives a device's backward to a thread of its own, here as on a card: two switches there and back.
+        # PyTorch's engine gives a device's backward to a thread of its own, here as on a card.
         "train_mlp_in_one_thread": ("the same without autograd's other thread", None, None),
         "train_gpt": ("4-layer GPT, a step", 1.03, 1.05),
         "train_resnet": ("small ResNet, a step", 1.05, 1.08),
