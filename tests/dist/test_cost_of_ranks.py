@@ -50,27 +50,28 @@ if kind != "alone":
 """
 
 
-def processor_time(folder, kind, *words):
-    """Seconds of a command and all that it starts; each rank leaves its memory in the folder."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, *words, "train.py", str(folder), kind], cwd=folder, capture_output=True, text=True,
-        timeout=1800, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def processor_time():
+    """Seconds of all processes that this one has started, and those that they have."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def run_plainly(folder):
-    """All ranks, without Locus."""
+def run_plainly(folder, kind):
+    """All at one time, without Locus: what slows the ranks of a check down does the same to these."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     told = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "train.py", str(folder), "plain"]
+    words = [sys.executable, "train.py", str(folder), kind]
     ranks = [subprocess.Popen(words, cwd=folder, env={**os.environ, **told, "RANK": str(n)}) for n in range(RANKS)]
     assert [rank.wait(timeout=1800) for rank in ranks] == [0] * RANKS
+
+
+def check(folder):
+    words = [sys.executable, "-m", "locus", "check", "--nproc", str(RANKS), "train.py", str(folder), "check"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=1800, env=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def memory_of_a_rank(folder, kind):
@@ -80,9 +81,12 @@ def memory_of_a_rank(folder, kind):
 @pytest.mark.slow
 def test_a_rank_costs_little_more_than_the_program_itself(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
-    alone = processor_time(tmp_path, "alone")
-    run_plainly(tmp_path)
-    checked = processor_time(tmp_path, "check", "-m", "locus", "check", "--nproc", str(RANKS)) / RANKS
+    run_plainly(tmp_path, "plain")
+    began = processor_time()
+    run_plainly(tmp_path, "alone")
+    alone = (processor_time() - began) / RANKS
+    check(tmp_path)
+    checked = (processor_time() - began) / RANKS - alone
     more = memory_of_a_rank(tmp_path, "check") - memory_of_a_rank(tmp_path, "plain")
     print(f"a rank: {checked / alone:.2f} of {alone:.1f} s, and {more / (1 << 20):+.1f} MiB")
     assert checked <= 1.3 * alone, (checked, alone)
