@@ -41,9 +41,14 @@ OTHER = {
     "nn.FractionalMaxPool3d": "a wrong type of samples is refused by the kernel, not by the shape rule",
 }
 
+IN_PLACE = ("div", "true_divide")
+"""With PyTorch 2.11, whose shape rule lets a result be written in place that its kernel refuses to cast."""
+
 
 def reason_for(name, variant, how, detail):
     """Why a sample differs; None where it must not."""
+    if name in IN_PLACE and "in-place" in how and "can't be cast to the desired output type" in detail:
+        return f"{name}: a type that can't be written in place is refused by the kernel, not by the shape rule"
     for table in (ASKS_VALUES, OTHER):
         if name in table:
             return f"{name}: {table[name]}"
