@@ -33,22 +33,3 @@ def test_unknown_pivots_are_rows_of_the_matrix(tmp_path, factor, solve, batched)
     out, _ = locus(tmp_path, "run", "--dry", source=source, status=0)
     shape = "(3, 4, 3)" if batched else "(4, 3)"
     assert out == f"{shape} False\n" * 24 + "True True\n" + f"{shape} True\n"
-
-
-KNOWN = """
-    import torch
-    import locus
-    matrix = torch.arange(90_000.0).reshape(300, 300).cos()
-    u, s, v = torch.linalg.svd(matrix)
-    print((u * s @ v - matrix).abs().max().item() < 1e-2)
-    inverse = torch.linalg.inv(matrix + 300 * torch.eye(300))
-    again = torch.linalg.inv(matrix + 300 * torch.eye(300))
-    print(torch.equal(inverse, again), torch.linalg.matrix_rank(inverse).item())
-    print(locus.is_known(u), locus.is_known(inverse))
-"""
-
-
-@pytest.mark.parametrize("keep", ["0", "64KiB"])
-def test_what_a_kernel_takes_for_itself_on_the_host_has_bytes(tmp_path, keep):
-    out, _ = locus(tmp_path, "run", "--dry", "--dry-keep", keep, source=KNOWN, status=0)
-    assert out == "True\nTrue 300\nTrue True\n"

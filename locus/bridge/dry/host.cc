@@ -30,12 +30,8 @@ using torch::jit::Stack;
 constexpr std::size_t kKeptAtOnce = std::size_t{64} << 20, kKeptInAll = std::size_t{512} << 20;
 std::atomic<std::size_t> g_kept{0};
 
-/// Whether an operator's own kernel is at work. What it takes for itself it reads as bytes, past the dispatcher: there
-/// marks are of no use to it. (Operators on unknown tensors are answered before they have a kernel.)
-bool inside_kernel() { return c10::impl::tls_is_dispatch_key_excluded(DispatchKey::AutogradFunctionality); }
-
 bool keep_bytes(std::size_t bytes) {
-  if (bytes > kKeptAtOnce || (settings().keep == 0 && !inside_kernel())) return false;
+  if (settings().keep == 0 || bytes > kKeptAtOnce) return false;
   if (g_kept.fetch_add(bytes, std::memory_order_relaxed) + bytes <= kKeptInAll) return true;
   g_kept.fetch_sub(bytes, std::memory_order_relaxed);
   return false;
@@ -89,9 +85,7 @@ bool is_filled_by_python() { return c10::impl::tls_is_dispatch_key_excluded(Disp
 
 Tensor without_values(Tensor made) {
   if (!on() || t_kernel_device >= 0 || is_filled_by_python() || !made.device().is_cpu()) return made;
-  const std::size_t bytes = bytes_of_storage(made);
-  if (is_small(bytes, made.scalar_type(), /*on_host=*/true) || (inside_kernel() && keep_bytes(bytes))) return made;
-  set_knowledge(made, Knowledge::kUnknown);
+  if (!is_small(bytes_of_storage(made), made.scalar_type(), /*on_host=*/true)) set_knowledge(made, Knowledge::kUnknown);
   return made;
 }
 
