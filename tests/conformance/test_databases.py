@@ -69,6 +69,7 @@ def judge_dry(results, record_property, which):
             keep=False,
         )
         assert not failures, f"{database}: " + "\n".join(" ".join(map(str, failure)) for failure in failures[:30])
+    assert any(result.get("samples") for result in results.values()), "nothing was compared"
     return results
 
 
