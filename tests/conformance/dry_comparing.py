@@ -48,7 +48,8 @@ IN_PLACE = ("div", "true_divide")
 
 def reason_for(name, variant, how, detail):
     """Why a sample differs; None where it must not."""
-    if RELEASE == "2.11" and name in IN_PLACE and "in-place" in how and "can't be cast to the desired output type" in detail:
+    refused = "in-place" in how and "can't be cast to the desired output type" in detail
+    if RELEASE == "2.11" and name in IN_PLACE and refused:
         return f"{name}: a type that can't be written in place is refused by the kernel, not by the shape rule"
     if RELEASE == "2.14" and name == "native_group_norm" and "strides" in detail:
         return f"{name}: a result with the channels last follows the values' kernel"
