@@ -107,6 +107,7 @@ void merge_into(Report& whole, const Report& part) {
   whole.program.steps = std::max(whole.program.steps, part.program.steps);
   whole.program.ops += part.program.ops;
   whole.program.on_device = whole.program.on_device || part.program.on_device;
+  whole.program.all_seen = whole.program.all_seen && part.program.all_seen;
   if (whole.program.incomplete.empty()) whole.program.incomplete = part.program.incomplete;
   whole.program.ranks = std::max(whole.program.ranks, part.program.ranks);
   if (whole.program.devices.empty()) whole.program.devices = part.program.devices;

@@ -168,6 +168,7 @@ struct Program {
   bool on_device = true;         ///< anything ran on a CUDA device; reports of old do not say
   std::string incomplete = {};   ///< why the check did not see all that it should have; empty: it did
   bool allow_empty = false;      ///< a program without a single operator is as it should be
+  bool all_seen = true;          ///< nothing that is known to have run escaped the check; else a note says what did
   std::vector<Host> hosts = {};  ///< none: all ran on one
   bool operator==(const Program&) const = default;
 };

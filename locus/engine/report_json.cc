@@ -213,7 +213,7 @@ void from_json(const Json& json, Program& program) {
   fields("script", program.script)("argv", program.argv)("steps", program.steps)("ops", program.ops)(
       "ranks", program.ranks)("seconds", program.seconds)("torch", program.torch)("locus", program.locus)(
       "ended_by", program.ended_by)("on_device", program.on_device)("incomplete", program.incomplete)(
-      "allow_empty", program.allow_empty)("hosts", program.hosts);
+      "allow_empty", program.allow_empty)("all_seen", program.all_seen)("hosts", program.hosts);
   if (const auto exit = json.find("exit"); exit != json.end() && exit->is_string()) {
     program.exit = 1;  // as the interpreter does with sys.exit("words")
   } else {
@@ -240,6 +240,7 @@ void to_json(Json& json, const Program& program) {
   json["on_device"] = program.on_device;
   json["incomplete"] = program.incomplete;
   json["allow_empty"] = program.allow_empty;
+  json["all_seen"] = program.all_seen;
   json["ranks"] = program.ranks;
   if (!program.hosts.empty()) json["hosts"] = list(program.hosts);
   json["seconds"] = program.seconds;

@@ -17,6 +17,9 @@ using engine::Verdict;
 
 namespace {
 
+/// Of a run from which something is known to have escaped: nothing is said about that.
+constexpr std::string_view kWhatWasChecked = " in what was checked";
+
 std::int64_t size_of(const auto& list) { return static_cast<std::int64_t>(list.size()); }
 
 std::string unbroken(std::string words) {
@@ -48,9 +51,9 @@ struct Words {
 };
 
 /// Of a run that is compared with an earlier one.
-Words compared(const engine::Comparison& comparison, const std::string& before) {
+Words compared(const engine::Comparison& comparison, const std::string& seen, const std::string& before) {
   const std::int64_t fresh = size_of(comparison.new_ids), lines = size_of(comparison.more);
-  std::string what = fresh > 0 ? counted(fresh, "new finding") : std::string("no new findings");
+  std::string what = fresh > 0 ? counted(fresh, "new finding") : "no new findings" + seen;
   if (lines > 0) what += lines == 1 ? std::string(", 1 line costs more") : fmt::format(", {} lines cost more", lines);
   return {
       what,
@@ -74,16 +77,17 @@ Words words_of(const Report& report) {
   if (judge(report) == Verdict::kFindings && !program.incomplete.empty()) {
     before += "; the check is incomplete: " + clean(program.incomplete);
   }
-  if (report.baseline && judge(report) != Verdict::kIncomplete) return compared(*report.baseline, before);
+  const std::string seen(program.all_seen ? "" : kWhatWasChecked);
+  if (report.baseline && judge(report) != Verdict::kIncomplete) return compared(*report.baseline, seen, before);
   switch (judge(report)) {
     case Verdict::kFindings:
     case Verdict::kNothingNew:
       return {counted(size_of(report.findings), "finding"), fmt::format(" ({})", kinds_text(report)), before};
     case Verdict::kNothingFound:
-      return {end.empty() ? "no placement mistakes" : "nothing found", "", before};
+      return {std::string(end.empty() ? "no placement mistakes" : "nothing found") + seen, "", before};
     case Verdict::kNothingOnDevice: {
       const std::string ops = program.ops == 1 ? "its one op was" : "all its " + counted(program.ops, "op") + " were";
-      return {"nothing ran on a device" + before, ": " + ops + " on the CPU", ""};
+      return {"nothing ran on a device" + seen + before, ": " + ops + " on the CPU", ""};
     }
     case Verdict::kNothingChecked:
       return {

@@ -1,6 +1,7 @@
 """A check covers the processes that a program starts: their findings are in its report, what they ran has run."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,53 @@ def test_a_process_that_cannot_say_what_it_found_never_looks_like_success(progra
     assert report["program"]["incomplete"] == (told if silenced else ""), result.describe()
 
 
+FAULTY = """
+import contextlib, os, signal, subprocess, sys, torch
+import locus.faults
+from locus._load import load_bridge
+
+def fault():
+    if "explaining" in sys.argv:
+        load_bridge().set_reporter(lambda *given: 1 / 0)
+        with contextlib.suppress(RuntimeError):
+            torch.ones(2, device="cuda") + torch.ones(2)
+    else:
+        locus.faults.note("a look around", ValueError("which goes wrong"))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if "itself" in sys.argv:
+    torch.ones(2, device="cuda").sum()
+    fault()
+elif "fork" in sys.argv:  # before there is a device
+    child = os.fork()
+    os.waitpid(child, 0) if child else fault()
+else:
+    subprocess.run([sys.executable, *sys.argv, "itself"])
+torch.ones(2, device="cuda").sum()
+"""
+
+
+@pytest.mark.parametrize("who", ["itself", "fork", "process"])
+@pytest.mark.parametrize("what", ["explaining", "looking"])
+def test_a_fault_of_the_check_in_a_process_that_is_killed(program, tmp_path, who, what):
+    """Nobody writes a report there any more."""
+    (tmp_path / "prog.py").write_text(FAULTY)
+    result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", what, who, cwd=tmp_path, deadline=180)
+    found = wait_for_report(tmp_path / "report.json")
+    told = "a fault inside Locus kept it from looking at everything"
+    assert found["verdict"]["is"] == "incomplete", result.describe()
+    assert found["program"]["incomplete"].startswith(told), found["program"]
+    assert result.code == (-9 if who == "itself" else 2), result.describe()
+
+
+def wait_for_report(path):
+    """Of a program that was killed: its companion writes it when it is gone."""
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return json.loads(path.read_text())
+
+
 def test_a_process_without_the_variables_of_locus(program, tmp_path):
     """A process that is checked stays so, whatever it makes of its own variables; those that it starts are not."""
     (tmp_path / "child.py").write_text(
@@ -208,6 +256,8 @@ def test_a_process_without_the_variables_of_locus(program, tmp_path):
             "prog.py:4 starts a Python process that this check does not see: the program has taken the variables of "
             "Locus out of os.environ; with them there it is checked"
         ]), report["notes"]  # fmt: skip
+        assert report["program"]["all_seen"] == bool(code), report["program"]
+        assert ("locus: no placement mistakes in what was checked (" in result.stderr) != bool(code), result.describe()
 
 
 def test_a_process_that_is_still_at_work_is_told(program, tmp_path):
@@ -226,6 +276,7 @@ terminated.terminate()
         (tmp_path / "prog.py").write_text(text.format(*given).replace(" 0; : > /dev/null 2>&1 &", " 0"))
         result = program.run(LOCUS, "check", "--json", "report.json", "prog.py", cwd=tmp_path, deadline=180)
         assert result.code == 0, result.describe()
+        assert (" in what was checked (" in result.stderr) == (given[0] == "9"), result.describe()
         notes.append([note for note in json.loads((tmp_path / "report.json").read_text())["notes"] if "still" in note])
     for note, words in zip(notes[0], ("child.py 10", "child.py 9"), strict=True):
         assert note.startswith("still running when this report was made: `python") and f"{words}`, which" in note, note

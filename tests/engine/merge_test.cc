@@ -81,6 +81,15 @@ TEST(Merge, ARankSignsItsFindings) {
   EXPECT_TRUE(other.findings[0].ranks.empty());
 }
 
+TEST(Merge, WhatAProcessLeftUnseenTheWholeHasNotSeen) {
+  Report whole = report_of(8, 100, 0), part = report_of(8, 100, 0);
+  merge_into(whole, part);
+  EXPECT_TRUE(whole.program.all_seen);
+  part.program.all_seen = false;
+  merge_into(whole, part);
+  EXPECT_FALSE(whole.program.all_seen);
+}
+
 TEST(Merge, AForkLeavesToItsParentWhatThatHasCounted) {
   Report report = report_of(8, 100, 0);
   report.findings.resize(1);

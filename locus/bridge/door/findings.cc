@@ -8,6 +8,7 @@
 #include "locus/bridge/door/watch.h"
 #include "locus/bridge/python/aside.h"
 #include "locus/bridge/python/courier.h"
+#include "locus/bridge/python/shared_counters.h"
 #include "locus/bridge/streams/card_calls.h"
 
 namespace locus::bridge {
@@ -50,6 +51,7 @@ const char* kind_name(Violation::Kind kind) {
 /// A fault in the checking is said once, and the program goes on.
 void say_fault(const std::string& what) {
   if (g_fault_said.exchange(true)) return;
+  publish_fault();
   PySys_WriteStderr("locus: a fault inside Locus while it was explaining a finding; the program goes on: %.900s\n",
                     what.c_str());
 }

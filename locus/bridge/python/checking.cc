@@ -206,6 +206,7 @@ void define_check(py::module_& m) {
   m.def("note_growth", &note_growth);
   m.def("take_kept_error", [](const std::string& words) { return kept_errors().take(words); });
   m.def("device_used", [] { return g_device_used.load(); });
+  m.def("publish_fault", &publish_fault);
   m.def("share_counters", [](uintptr_t address) { share_counters(reinterpret_cast<SharedCounters*>(address)); });
   m.def("steps", [] { return g_steps.load(); });
   m.def("reset_steps", [] { g_steps.store(0); });

@@ -98,6 +98,12 @@ void end(Report& report, int exit, std::string by, double seconds, int64_t steps
   program.on_device = program.on_device || on_device;
 }
 
+/// Something is known to have escaped the check.
+void note_unseen(Report& report, std::string note) {
+  report.notes.push_back(std::move(note));
+  report.program.all_seen = false;
+}
+
 /// Name and ranks of a host, and whether they have reported.
 using OnHost = std::tuple<std::string, std::vector<int>, bool>;
 
@@ -134,6 +140,11 @@ void define_report(py::module_& m) {
       .def("end", &end)
       .def("set_hosts", &set_hosts)
       .def("add_note", [](Report& self, std::string note) { self.notes.push_back(std::move(note)); })
+      .def("set_incomplete",
+           [](Report& self, std::string why) {
+             if (self.program.incomplete.empty()) self.program.incomplete = std::move(why);
+           })
+      .def("note_unseen", &note_unseen)
       .def("hand_over", &hand_over)
       .def("complete", &complete)
       .def("sign", [](Report& self, int ranks, std::optional<int> rank) { engine::sign(self, ranks, rank); })

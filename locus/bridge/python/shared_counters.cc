@@ -40,6 +40,9 @@ void watch_signals() {
   }
 }
 
+/// The same page; a fork, too, tells its parent of a fault.
+std::atomic<SharedCounters*> g_hears_of_faults{nullptr};
+
 }  // namespace
 
 std::atomic<SharedCounters*> g_shared{nullptr};
@@ -49,7 +52,7 @@ void share_counters(SharedCounters* place) {
   // A forked child has the page too, and is not the program.
   static const int once = pthread_atfork(nullptr, nullptr, [] { g_shared.store(nullptr); });
   (void)once;
-  g_shared.store(place);
+  g_shared.store(place), g_hears_of_faults.store(place);
   if (place == nullptr) return;
   publish_counters();
   watch_signals();
@@ -61,6 +64,12 @@ void publish_counters() {
   place->steps.store(static_cast<uint64_t>(g_steps.load(std::memory_order_relaxed)), std::memory_order_relaxed);
   place->calls.store(g_calls.load(std::memory_order_relaxed), std::memory_order_relaxed);
   place->on_device.store(g_device_used.load(std::memory_order_relaxed) ? 1 : 0, std::memory_order_relaxed);
+}
+
+void publish_fault() noexcept {
+  if (SharedCounters* place = g_hears_of_faults.load(std::memory_order_relaxed)) {
+    place->faulty.store(1, std::memory_order_relaxed);
+  }
 }
 
 void note_fatal_signal(int number) noexcept {

@@ -12,7 +12,7 @@ struct SharedCounters {
   std::atomic<uint64_t> findings;   ///< written by Python
   std::atomic<uint64_t> signal;     ///< the one that ends the program; 0: none so far
   std::atomic<uint64_t> on_device;  ///< whether anything was made on a CUDA device
-  std::atomic<uint64_t> faulty;     ///< whether the check itself had a fault here; written by Python
+  std::atomic<uint64_t> faulty;     ///< whether the check itself had a fault here
 };
 
 /// From here on the counters go there; null: nowhere. Also notes the signals that would end the program without a word.
@@ -29,6 +29,9 @@ inline void publish_calls(uint64_t calls) {
 
 /// The process is about to end by this signal. Async-signal-safe.
 void note_fatal_signal(int number) noexcept;
+
+/// The check itself had a fault in this process, which may be killed before it can say so.
+void publish_fault() noexcept;
 
 extern std::atomic<bool> g_device_used;
 /// Something was made on a simulated device.

@@ -190,7 +190,7 @@ def observe(arguments: argparse.Namespace, finish: Callable[[Observed], int]) ->
         together.try_to_gather(session, session.folder, End(report.exit, report.ended_by), dead=report)
         children.join(session, report, session.folder)
         for note in left_running.told(session.folder):
-            report.add_note(note)
+            report.note_unseen(note)
         together.apply(report)
 
     def publish(report: Report, patience: endings.Patience) -> int:

@@ -103,7 +103,7 @@ def _count_in_file(session: Session) -> None:
     """What a child has done is known when it is killed, too."""
     global _page
     _page = progress.Page(os.path.join(scratch.of_check(), f"{os.getpid()}{_COUNTERS}"))
-    session.bridge.share_counters(_page.address())
+    session.share_counters(_page)
 
 
 def begin(session: Session, path: str) -> None:
@@ -226,10 +226,7 @@ def _write_own(final: bool) -> None:
             tracing.leave(path, number, f"process {number}" if rank is None else f"rank {rank}")
     except Exception as error:
         with contextlib.suppress(Exception):
-            faults.note("report of a child process", error)
-            page = _page or (_session.ending.companion.page if _session.ending is not None else None)
-            if page is not None:  # shared with those that make the report, whoever may write where
-                page.note_fault()
+            faults.note("report of a child process", error)  # in a page that is shared, whoever may write where
 
 
 def _of_silent(path: str) -> list[str]:
@@ -243,7 +240,7 @@ def _of_silent(path: str) -> list[str]:
         counts = progress.read_file(os.path.join(path, name))
         has_report = os.path.exists(os.path.join(path, f"{pid}.json"))
         if counts.faulty or not has_report:
-            program: dict[str, object] = {"incomplete": progress.FAULTY} if counts.faulty else {}
+            program: dict[str, object] = {"incomplete": progress.FAULTY_CHILD} if counts.faulty else {}
             if not has_report:
                 program |= {"ops": counts.ops, "steps": counts.steps, "on_device": bool(counts.on_device)}
             found.append(json.dumps({"version": 1, "findings": [], "program": program}))

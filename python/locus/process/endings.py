@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from locus import scratch
-from locus.process import children, replacing, reports
+from locus.process import children, progress, replacing, reports
 from locus.process.companion import Companion, wants_line
 from locus.program.end import End
 
@@ -217,6 +217,8 @@ class Ending:
             end = End.by_signal(last.signal or signal.SIGKILL)
             took = round(time.monotonic() - self._began, 3)
             report.end(end.exit, end.by, took, last.steps, last.ops, bool(last.on_device))
+            if last.faulty:
+                report.set_incomplete(progress.FAULTY)
             missing = last.findings - report.finding_count - report.ignored_count
             if missing > 0:
                 report.add_note(f"{missing} more had been found; the program was ended before they were written")

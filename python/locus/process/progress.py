@@ -12,11 +12,12 @@ from typing import NamedTuple
 from locus import scratch
 
 _SIZE = 4096
-_FIELDS = struct.Struct("=QQQQQQ")  # as in locus/bridge/python/shared_counters.h; findings and faulty are written here
-_FINDINGS, _FAULTY = 16, 40
+_FIELDS = struct.Struct("=QQQQQQ")  # as in locus/bridge/python/shared_counters.h; findings are written here
+_FINDINGS = 16
 
-FAULTY = "a fault inside Locus kept it from looking at everything in a process that the program started"
-"""What is incomplete about a report where such a process has noted one."""
+FAULTY = "a fault inside Locus kept it from looking at everything"
+FAULTY_CHILD = f"{FAULTY} in a process that the program started"
+"""What is incomplete about a report where one was noted in the page."""
 
 
 class Counters(NamedTuple):
@@ -48,11 +49,6 @@ class Page:
         """Says how many have been found."""
         if self._memory is not None:
             struct.pack_into("=Q", self._memory, _FINDINGS, count)
-
-    def note_fault(self) -> None:
-        """Says that the check itself had one: who can't write a report any more can still say that."""
-        if self._memory is not None:
-            struct.pack_into("=Q", self._memory, _FAULTY, 1)
 
     def read(self) -> Counters:
         """The counters as they stand."""

@@ -99,9 +99,14 @@ class Session:
         if ending is not None:
             self.ending = ending
             ending.note(0)
-            self.bridge.share_counters(ending.companion.page.address())
+            self.share_counters(ending.companion.page)
         self.bridge.begin_watching()
         self.set_policy("collect")
+
+    def share_counters(self, page: progress.Page) -> None:
+        """How far the program is, and whether Locus had a fault, is told there while it runs."""
+        self.bridge.share_counters(page.address())
+        faults.at_fault = self.bridge.publish_fault
 
     def load(self) -> None:
         """Makes it possible to report what other processes found, without watching this one."""
@@ -195,6 +200,12 @@ class Session:
 
         from locus.watch import out_of_memory
 
+        unseen = [
+            *self._late_threads(),
+            *([_ORDER_LOST] if bridge.CardOrder.is_stopped() else []),
+            *unwatched.told(),
+            *self.left_running,
+        ]
         devices = bridge.devices() if bridge.devices() >= 0 else torch.cuda.device_count()
         return json.dumps(
             {
@@ -212,18 +223,16 @@ class Session:
                     "on_device": self.uses_device(),
                     "incomplete": self.incomplete or self.faulty() or out_of_memory.undecided(),
                     "allow_empty": self.allow_empty,
+                    "all_seen": not unseen,
                     "seconds": round(time.perf_counter() - self.began, 3),
                     "devices": [f"cuda:{number}" for number in range(devices)],
                     "torch": torch.__version__,
                     "locus": __version__,
                 },
                 "notes": [
-                    *self._late_threads(),
-                    *([_ORDER_LOST] if bridge.CardOrder.is_stopped() else []),
+                    *unseen,
                     *made_up.before_error(bridge.dry_rows(), end),
                     *caught.told(bridge.is_met_at),
-                    *unwatched.told(),
-                    *self.left_running,
                     *([self.note_of_limit] if self.note_of_limit and self.reached_limit() else []),
                     *(f"a fault inside Locus: {fault}" for fault in faults.noted),
                 ],
@@ -235,9 +244,10 @@ class Session:
         """A fault of Locus's own never looks like success."""
         if self.bridge.fault_said():
             return "a mistake could not be recorded; standard error says why"
-        if self.ending is not None and self.ending.companion.page.read().faulty:
-            return progress.FAULTY  # in a fork of this process
-        return "a fault inside Locus kept it from looking at everything; a note says which" if faults.noted else ""
+        if faults.noted:
+            return f"{progress.FAULTY}; a note says which"
+        has_faulty_fork = self.ending is not None and self.ending.companion.page.read().faulty
+        return progress.FAULTY_CHILD if has_faulty_fork else ""
 
     def _late_threads(self) -> list[str]:
         """Where devices are real, no kernel of ours sees the first call of a thread that nobody decided about."""
