@@ -53,10 +53,10 @@ class GPT(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
-def make_step(batch: int, length: int, fed: bool = False):
+def make_step(batch: int, length: int, fed: bool = False, layers: int = 12):
     """A step on one batch, or on the one that it is given."""
     torch.manual_seed(0)
-    model = GPT().to("cuda")
+    model = GPT(layers=layers).to("cuda")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     same = None if fed else torch.randint(0, 50304, (batch, length), device="cuda")
 
@@ -70,9 +70,9 @@ def make_step(batch: int, length: int, fed: bool = False):
     return step
 
 
-def make_prefetching_step(batch: int, length: int):
+def make_prefetching_step(batch: int, length: int, layers: int = 12):
     """The same, and the next batch is copied on a stream of its own meanwhile."""
-    step, side = make_step(batch, length, fed=True), torch.cuda.Stream()
+    step, side = make_step(batch, length, fed=True, layers=layers), torch.cuda.Stream()
     host = torch.randint(0, 50304, (batch, length)).pin_memory()
     following: list[torch.Tensor] = []
 
