@@ -18,6 +18,7 @@ from locus._bridge_dry import is_known as is_known
 from locus._bridge_dry import judge_dry_loops as judge_dry_loops
 from locus._bridge_dry import pause_dry as pause_dry
 from locus._bridge_dry import set_known as set_known
+from locus._bridge_dry import simulate as simulate
 from locus._bridge_graphs import Graph as Graph
 from locus._bridge_graphs import MemoryPool as MemoryPool
 from locus._bridge_graphs import contents_of as contents_of
@@ -67,15 +68,6 @@ _Reporter = Callable[
 torch_version: str
 
 # Simulated devices: locus/bridge/python/python.cc, locus/bridge/dry/python.cc
-def simulate(
-    devices: int,
-    memory_bytes: int,
-    shared_rng: bool = False,
-    watch_host: bool = True,
-    host_bytes: int | None = None,
-    card: str = "",
-    dry: DrySettings | None = None,
-) -> None: ...
 def clear_blas_workspaces() -> None: ...
 def devices() -> int: ...
 def get_device() -> int: ...

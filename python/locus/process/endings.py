@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from locus._bridge import Report
 
 _Handler = Callable[[int, "types.FrameType | None"], object] | int | signal.Handlers | None
+_ALWAYS_NOTED = 10  # findings; each of those that come later may be the last one, too, and be lost
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
 
 
@@ -168,7 +169,7 @@ class Ending:
             return
         self.companion.page.count_findings(findings)
         now = time.monotonic()
-        if now - self._noted < _SHARE * self._note_took:
+        if findings > _ALWAYS_NOTED and now - self._noted < _SHARE * self._note_took:
             return
         with contextlib.suppress(OSError):
             scratch.write(self._notes, self._make(End(), None).render("json"))
@@ -222,6 +223,8 @@ class Ending:
             missing = last.findings - report.finding_count - report.ignored_count
             if missing > 0:
                 report.add_note(f"{missing} more had been found; the program was ended before they were written")
+                if not report.finding_count:
+                    report.set_incomplete("what was found could not be written before the program was ended")
             self._revive(report)
             with Patience() as patience:
                 self._publish(report, patience)
