@@ -21,10 +21,16 @@ constexpr told::KindInfo<What> kWhats[] = {
 /// Whether the card's words are about this.
 bool is_about(const Facts& facts, std::string_view word) { return facts.words.find(word) != std::string::npos; }
 
+/// A library of CUDA's that is not there yet: in the words of cuBLAS, cuSOLVER and cuFFT.
+bool sets_library_up(const Facts& facts) {
+  return is_about(facts, "Create(handle)") || is_about(facts, "CUFFT_INTERNAL_ERROR");
+}
+
 std::string message_of(const Facts& facts) {
   switch (facts.what) {
     case What::kRefused:
-      return fmt::format("{} in the capture of a CUDA graph: {}", said(facts.op), facts.words);
+      return fmt::format("{}{} in the capture of a CUDA graph: {}", said(facts.op),
+                         facts.in_backward ? " of its backward pass" : "", facts.words);
     case What::kFreed:
       return fmt::format("the graph {} memory of a tensor that has been freed", facts.words);
     case What::kMoved:
@@ -52,6 +58,10 @@ std::string why_of(const Facts& facts) {
       if (is_about(facts, "generator")) return "a graph draws from the default generator and from those it was told of";
       if (is_about(facts, "unjoined"))
         return "a stream that took part in the capture goes on where the capture has ended";
+      if (sets_library_up(facts)) {
+        return "the first call that needs it sets the library up, for this thread and device; that takes memory, which "
+               "a capture does not allow";
+      }
       return "a capture records kernels and runs none: nothing can be waited for, and no value is there to be read";
     case What::kFreed:
       return fmt::format(
@@ -88,6 +98,11 @@ std::string note_of(const Facts& facts) {
     case What::kRefused:
       if (is_about(facts, "generator")) return "graph.register_generator_state(generator), before the capture";
       if (is_about(facts, "unjoined")) return "let the captured stream wait for it: current_stream().wait_stream(side)";
+      if (sets_library_up(facts)) {
+        return facts.in_backward
+                   ? "call backward() once before the capture: its products are those of another thread"
+                   : "run what is captured once before the capture, in the same thread; with backward(), if it has one";
+      }
       return "move it out of the capture, or keep the value on the device";
     case What::kFrozen:
       if (facts.op.find("param_groups") == std::string::npos) {
@@ -111,7 +126,7 @@ std::string note_of(const Facts& facts) {
 void from_json(const Json& json, Facts& facts) {
   std::string what;
   Fields(json, "facts")("what", what)("use", facts.use)("first", facts.first)("op", facts.op)("words", facts.words)(
-      "fixes", facts.fixes)("step", facts.step);
+      "fixes", facts.fixes)("step", facts.step)("in_backward", facts.in_backward);
   facts.what = told::kind_named(kWhats, "what", what);
 }
 

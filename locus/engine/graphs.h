@@ -37,6 +37,7 @@ struct Facts {
                       ///< "gone"; the later call
   std::vector<Fix> fixes;
   std::int64_t step = 0;
+  bool in_backward = false;  ///< the refused call is one of the backward pass; `use` is the forward pass's
 };
 
 void from_json(const Json& json, Facts& facts);

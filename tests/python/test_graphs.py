@@ -104,6 +104,7 @@ def test_kernels_of_our_own_are_kept():
         return attended, into, *cell(state), weights, half.log_softmax(0)
 
     graph = torch.cuda.CUDAGraph()
+    step()
     with torch.cuda.graph(graph):
         kept = step()
     for _ in range(2):
@@ -118,6 +119,7 @@ def test_kernels_of_our_own_are_kept():
 def test_a_replay_takes_no_memory():
     x, weight = torch.randn(256, 512, device="cuda"), torch.randn(512, 512, device="cuda")
     graph = torch.cuda.CUDAGraph()
+    x @ weight
     with torch.cuda.graph(graph):
         y = torch.relu(x @ weight) @ weight
     torch.cuda.reset_peak_memory_stats()

@@ -24,6 +24,7 @@
 #include "locus/bridge/kernels/results.h"
 #include "locus/bridge/kernels/special.h"
 #include "locus/bridge/memory/host_room.h"
+#include "locus/bridge/memory/library_handles.h"
 #include "locus/bridge/memory/memory.h"
 #include "locus/bridge/memory/scratch.h"
 #include "locus/bridge/state.h"
@@ -71,6 +72,7 @@ class HostCall {
     }
     check_operands();
     find_device();
+    if (plan_.libraries.may_set_up != 0) set_up_libraries(plan_.libraries, device_);
     if (dry::on()) return run_dry();
     compute();
   }

@@ -102,6 +102,7 @@ OperatorPlan make_plan(const c10::OperatorHandle& op) {
   plan.host_only = traits.host_only && !explicit_composite && !has(c10::DispatchKey::CompositeImplicitAutograd);
   plan.wide_types = wide_types_of(plan.name);
   plan.memory = sim::memory_rule(plan.name);
+  plan.libraries = sim::library_use(plan.name);
   plan.dry = dry::kind_of_operator(plan.name);
   return plan;
 }

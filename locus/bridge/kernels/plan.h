@@ -11,6 +11,7 @@
 #include "locus/bridge/kernels/wide_types.h"
 #include "locus/engine/origin.h"
 #include "locus/engine/rule.h"
+#include "locus/sim/libraries.h"
 #include "locus/sim/operator_memory.h"
 
 namespace locus::bridge {
@@ -46,6 +47,7 @@ struct OperatorPlan {
   bool host_only = false;              ///< no card has it
   WideTypes wide_types = WideTypes::kNone;
   sim::MemoryRule memory = sim::MemoryRule::kNone;  ///< what it takes on a card beside its results
+  sim::LibraryUse libraries;                        ///< what it needs of CUDA's
   dry::Kind dry = dry::Kind::kPlain;                ///< what is particular about it in a dry run
   engine::OperatorRule rule;                        ///< which operands may be on which device
 };

@@ -282,10 +282,11 @@ class TypedKernel<Result(Arguments...)> final : public c10::OperatorKernel {
 int g_typed_kernels = 0;
 
 /// What a typed kernel sees to by itself. The rest is for the common one: random numbers, views, what the host waits
-/// for, types that the CPU has no kernel for, arguments that belong on the CPU.
+/// for, libraries that are set up, types that the CPU has no kernel for, arguments that belong on the CPU.
 bool may_be_typed(const OperatorPlan& plan) {
   return plan.has_dense_host_kernel && !plan.host_only && plan.generator < 0 && !plan.draws && !plan.is_view &&
-         !plan.synchronizes && plan.wide_types == WideTypes::kNone && !has_cpu_argument(plan);
+         !plan.synchronizes && (plan.libraries.may_set_up == 0 || plan.libraries.says_so) &&
+         plan.wide_types == WideTypes::kNone && !has_cpu_argument(plan);
 }
 
 }  // namespace

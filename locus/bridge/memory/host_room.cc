@@ -52,6 +52,7 @@ constinit thread_local bool t_uncounted = false;  // see UncountedScope
 
 UncountedScope::UncountedScope() : outer_(t_uncounted) { t_uncounted = true; }
 UncountedScope::~UncountedScope() { t_uncounted = outer_; }
+bool in_uncounted_scope() noexcept { return t_uncounted; }
 
 void book_late(const c10::StorageImpl& storage) {
   DeviceBlock* block = block_of(storage);

@@ -37,6 +37,8 @@ class UncountedScope {
  private:
   bool outer_;
 };
+/// Whether such a scope is open here: this call is a part of what a card does in one.
+bool in_uncounted_scope() noexcept;
 void unbook(const Booking& booking, int device) noexcept;
 
 /// Context of every DataPtr that Locus makes for a simulated device.

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <vector>
+#include <utility>
+
+#include "locus/bridge/memory/library_handles.h"
 
 namespace locus::bridge {
 
@@ -29,38 +31,25 @@ sim::Geometry geometry_of(const Tensor& t) {
   return g;
 }
 
-/// cuBLAS handles of one device. A thread has one from its first product to its end; the next thread takes it over.
-struct Handles {
+/// cuBLAS's workspaces on one device.
+struct Workspaces {
   std::mutex mutex;
-  std::vector<int> free;
-  int made = 0;
   std::map<std::pair<int, int64_t>, Scratch> blas, blas_lt;  // by handle and stream
 };
-Handles& handles_of(int device) {
-  static auto* all = new std::array<Handles, sim::kMaxDevices>;  // never destroyed: threads may end after exit handlers
+Workspaces& workspaces_of(int device) {
+  static auto* all =
+      new std::array<Workspaces, sim::kMaxDevices>;  // never destroyed: threads may end after exit handlers
   return (*all)[static_cast<size_t>(device)];
 }
 std::atomic<std::uint32_t> g_generation{0};  // how often workspaces were cleared
 
 /// What this thread knows to be there: most products need no more than to look here.
-struct HeldHandle {
-  int handle = -1;
+struct KnownWorkspace {
   std::uint32_t generation = 0;
   int64_t stream = -1;
   bool blas = false, lt = false;
 };
-struct ThreadHandles {
-  std::array<HeldHandle, sim::kMaxDevices> held;
-  ~ThreadHandles() {
-    for (size_t device = 0; device < held.size(); ++device) {
-      if (held[device].handle < 0) continue;
-      Handles& handles = handles_of(static_cast<int>(device));
-      const std::lock_guard<std::mutex> lock(handles.mutex);
-      handles.free.push_back(held[device].handle);
-    }
-  }
-};
-thread_local ThreadHandles t_handles;
+thread_local std::array<KnownWorkspace, sim::kMaxDevices> t_known;
 
 const sim::LibrarySettings& settings() {
   static const sim::LibrarySettings read_once = sim::library_settings();
@@ -79,47 +68,38 @@ void Scratch::release() noexcept {
 }
 
 void need_blas_workspace(int device, bool lt) {
-  HeldHandle& held = t_handles.held[static_cast<size_t>(device)];
+  KnownWorkspace& known = t_known[static_cast<size_t>(device)];
   const int64_t stream = current_stream(device);
   const std::uint32_t generation = g_generation.load(std::memory_order_relaxed);
-  if (held.blas && (held.lt || !lt) && held.stream == stream && held.generation == generation) return;
-  Handles& handles = handles_of(device);
-  if (held.handle < 0) {
-    const std::lock_guard<std::mutex> lock(handles.mutex);
-    if (handles.free.empty()) {
-      held.handle = handles.made++;
-    } else {
-      held.handle = handles.free.back();
-      handles.free.pop_back();
-    }
-  }
+  if (known.blas && (known.lt || !lt) && known.stream == stream && known.generation == generation) return;
   const sim::Card& card = *machine().options().card;
-  const std::pair<int, int64_t> key(held.handle, stream);
+  const std::pair<int, int64_t> key(library_handle(sim::Library::kBlas, device), stream);
+  Workspaces& there = workspaces_of(device);
   // The handle is this thread's, so nobody else adds what is missing; booking it may ask Python, which takes no lock
   // along.
   const auto hold = [&](auto& workspaces, std::int64_t bytes) {
-    std::unique_lock<std::mutex> lock(handles.mutex);
+    std::unique_lock<std::mutex> lock(there.mutex);
     if (workspaces.find(key) != workspaces.end()) return;
     lock.unlock();
     Scratch taken(device, bytes);
     lock.lock();
     workspaces.emplace(key, std::move(taken));
   };
-  hold(handles.blas, sim::blas_workspace(card, settings()));
-  if (lt) hold(handles.blas_lt, sim::blas_lt_workspace(card, settings()));
-  held.blas = true;
-  held.lt = lt || (held.lt && held.stream == stream && held.generation == generation);
-  held.stream = stream;
-  held.generation = generation;
+  hold(there.blas, sim::blas_workspace(card, settings()));
+  if (lt) hold(there.blas_lt, sim::blas_lt_workspace(card, settings()));
+  known.blas = true;
+  known.lt = lt || (known.lt && known.stream == stream && known.generation == generation);
+  known.stream = stream;
+  known.generation = generation;
 }
 
 void clear_blas_workspaces() {
   g_generation.fetch_add(1, std::memory_order_relaxed);
   for (int device = 0; device < machine().devices(); ++device) {
-    Handles& handles = handles_of(device);
-    const std::lock_guard<std::mutex> lock(handles.mutex);
-    handles.blas.clear();
-    handles.blas_lt.clear();
+    Workspaces& there = workspaces_of(device);
+    const std::lock_guard<std::mutex> lock(there.mutex);
+    there.blas.clear();
+    there.blas_lt.clear();
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <ranges>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,8 @@ constexpr c10::DispatchKeySet kAboveGraphs =
 /// The capture that is under way: one a process, as PyTorch has it.
 class Capture {
  public:
-  Capture(Graph* graph, int device, int64_t stream) : graph_(graph), device_(device), origin_(stream) {
+  Capture(Graph* graph, int device, int64_t stream, CaptureMode mode)
+      : graph_(graph), device_(device), origin_(stream), mode_(mode) {
     streams_[stream] = order::Lane{0};
     clocks_.emplace_back();
     for (const at::Generator& generator : generators()) {
@@ -53,6 +55,11 @@ class Capture {
     }
   }
 
+  /// Whether its mode forbids this thread to take memory past PyTorch's allocator.
+  bool forbids_here() const {
+    return mode_ == CaptureMode::kEveryThread ||
+           (mode_ == CaptureMode::kItsThread && thread_ == std::this_thread::get_id());
+  }
   bool has(int device, int64_t stream) const { return device == device_ && streams_.contains(stream); }
   bool is_origin(int device, int64_t stream) const { return device == device_ && stream == origin_; }
   void worked(int64_t stream) {
@@ -133,6 +140,8 @@ class Capture {
   Graph* graph_;
   int device_;
   int64_t origin_;
+  CaptureMode mode_;
+  std::thread::id thread_ = std::this_thread::get_id();
   std::map<int64_t, order::Lane> streams_;  ///< those that have joined
   std::vector<order::VectorClock> clocks_;  ///< what each has done and waited for; the origin's first
   std::map<Memory, std::vector<char>> saved_;

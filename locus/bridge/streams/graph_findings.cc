@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "locus/bridge/door/origins.h"
 #include "locus/bridge/door/policy.h"
 #include "locus/bridge/door/verdicts.h"
 #include "locus/bridge/door/watch.h"
@@ -23,6 +24,7 @@ namespace py = pybind11;
 /// What Python is told; the finding's line is the one that is running.
 void report(const std::string& what, const std::string& op, const std::string& words, engine::SiteId first) {
   const engine::SiteId site = current_site();
+  const bool in_backward = forward_site_of_current_node() != 0 && user_site() == 0;
   uint64_t key = engine::mix((uint64_t{site} << 32) ^ first);
   key = engine::mix(key ^ std::hash<std::string>()(what + op));
   const Decision as_it_is{false, c10::Device(c10::kCPU)};
@@ -31,7 +33,7 @@ void report(const std::string& what, const std::string& op, const std::string& w
         [=] {
           py::dict raw;
           raw["kind"] = "graph", raw["what"] = what, raw["op"] = op, raw["words"] = words;
-          raw["site"] = site, raw["first"] = first, raw["key"] = distinct;
+          raw["site"] = site, raw["first"] = first, raw["key"] = distinct, raw["in_backward"] = in_backward;
           return report_raw(raw, c10::Device(c10::kCPU));
         },
         as_it_is);
@@ -66,7 +68,12 @@ void report_kept(std::uint32_t found_out) {
 void define_graphs(py::module_& m) {
   py::class_<Graph>(m, "Graph")
       .def(py::init<>())
-      .def("capture_begin", &Graph::capture_begin)
+      .def("capture_begin",
+           [](Graph& self, std::optional<PoolId> pool, const std::string& mode) {
+             self.capture_begin(pool, mode == "relaxed"        ? CaptureMode::kNobody
+                                      : mode == "thread_local" ? CaptureMode::kItsThread
+                                                               : CaptureMode::kEveryThread);
+           })
       .def("capture_end", &Graph::capture_end)
       .def("replay", &Graph::replay, py::call_guard<py::gil_scoped_release>())
       .def("reset", &Graph::reset)

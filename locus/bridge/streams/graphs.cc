@@ -1,14 +1,14 @@
 // See graphs.h.
 #include "locus/bridge/streams/graphs.h"
 
-#include <array>
-#include <cstdio>
 #include <mutex>
+#include <utility>
 
 #include "locus/bridge/compat.h"
 #include "locus/bridge/door/origins.h"
 #include "locus/bridge/dry/host.h"
 #include "locus/bridge/streams/capture.h"
+#include "locus/bridge/streams/captured_arguments.h"
 #include "locus/bridge/streams/graph_findings.h"
 
 namespace locus::bridge {
@@ -59,81 +59,31 @@ std::atomic<std::uint32_t> g_captures{0};
                 "might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n");
 }
 
+void invalidate() {
+  const std::lock_guard lock(g_mutex);
+  if (g_capture) g_capture->is_invalid = true;
+}
+
 /// A refusal of the card's: raised, or a finding with which the program goes on.
 void refuse(const char* op, int code, const char* words, const char* name) {
   if (report_refusal(op, words)) return;
-  {
-    const std::lock_guard lock(g_mutex);
-    if (g_capture) g_capture->is_invalid = true;
-  }
+  invalidate();
   raise_capture_error(code, words, name);
 }
 void refuse_synchronization(const char* op) {
   refuse(op, 900, "operation not permitted when stream is capturing", "cudaErrorStreamCaptureUnsupported");
 }
 
-/// The device that a call runs on: that of its operands, else the one it names, else the current one.
-int device_of(const OperatorPlan& plan, const Stack& stack, size_t base) {
-  for (size_t i = 0; i < plan.arguments.size(); ++i) {
-    const IValue& value = stack[base + i];
-    if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_cuda()) {
-      return value.toTensor().device().index();
-    }
-    if (value.isDevice() && value.toDevice().is_cuda()) return resolve_device(value.toDevice());
-    if (!value.isTensorList()) continue;
-    for (const Tensor& t : value.toTensorVector()) {
-      if (t.defined() && t.is_cuda()) return t.device().index();
-    }
-  }
-  return t_current_device;
-}
-
-/// Whether a card waits to see how much a mask selects. One value for all that it selects needs no waiting.
-bool waits_for_mask(const OperatorPlan& plan, const Stack& stack, size_t base) {
-  for (size_t i = 0; i < plan.arguments.size(); ++i) {
-    if (plan.arguments[i].kind != ArgumentKind::kOptionalTensorList || !stack[base + i].isOptionalTensorList())
-      continue;
-    for (const std::optional<Tensor>& t : stack[base + i].toOptionalTensorVector()) {
-      if (!t.has_value() || !t->defined()) continue;
-      if (t->scalar_type() != at::kBool && t->scalar_type() != at::kByte) continue;
-      const bool one_value = plan.arguments[0].written && stack.size() > base + i + 1 &&
-                             stack[base + i + 1].isTensor() && stack[base + i + 1].toTensor().numel() == 1;
-      return !one_value;
-    }
-  }
-  return false;
-}
-
-/// The numbers of the host's among the arguments that are not the schema's own: "0.5 2".
-std::string numbers_of(const c10::OperatorHandle& op, const Stack& stack, size_t base) {
-  const auto number_in = [](const IValue& value) -> std::optional<double> {
-    if (value.isDouble()) return value.toDouble();
-    if (value.isInt()) return static_cast<double>(value.toInt());
-    if (!value.isTensor() || !value.toTensor().defined()) return std::nullopt;
-    const Tensor& t = value.toTensor();
-    if (!t.unsafeGetTensorImpl()->is_wrapped_number() || !t.device().is_cpu()) return std::nullopt;
-    if (t.scalar_type() == at::kDouble) return *t.const_data_ptr<double>();
-    if (t.scalar_type() == at::kLong) return static_cast<double>(*t.const_data_ptr<int64_t>());
-    return std::nullopt;
-  };
-  std::string numbers;
-  const auto& arguments = op.schema().arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::optional<double> number = number_in(stack[base + i]);
-    if (!number.has_value()) continue;
-    const std::optional<IValue>& usual = arguments[i].default_value();
-    if (usual.has_value() && number_in(*usual) == number) continue;
-    std::array<char, 40> text{};
-    std::snprintf(text.data(), text.size(), "%s%.17g", numbers.empty() ? "" : " ", *number);
-    numbers += text.data();
-  }
-  return numbers;
-}
-
 /// Whether the graph may draw from it.
 bool is_drawn_from(const at::Generator& generator) {
   const std::lock_guard lock(g_mutex);
   return !generator.defined() || !generator.device().is_cuda() || !g_capture || g_capture->is_registered(generator);
+}
+
+/// Whether the capture's mode forbids this thread what takes memory past PyTorch's allocator.
+bool forbids_here() {
+  const std::lock_guard lock(g_mutex);
+  return g_capture && g_capture->forbids_here();
 }
 
 /// What a kernel writes without its schema saying so: running statistics.
@@ -161,6 +111,11 @@ void capture_call(const c10::OperatorHandle& op, const OperatorPlan& plan, Stack
       !is_drawn_from((*stack)[base + plan.generator].toGenerator())) {
     const char* const words = "Attempt to increase offset for a CUDA generator not in capture mode.";
     if (!report_refusal(word.c_str(), words)) TORCH_CHECK(false, words);
+  }
+  const auto [said, raised] = forbids_here() ? refused_for_library(plan, *stack, base, device) : sim::LibraryWords{};
+  if (said != nullptr && !report_refusal(word.c_str(), said)) {
+    invalidate();
+    TORCH_CHECK(false, raised);
   }
   if (watching()) {
     const std::string numbers = numbers_of(op, *stack, base);
@@ -263,7 +218,7 @@ void Graph::let_go_of_pool() {
   if (std::exchange(holds_pool_, false) && !in_bad_fork()) machine().memory(device_).release_pool(pool_);
 }
 
-void Graph::capture_begin(std::optional<PoolId> pool) {
+void Graph::capture_begin(std::optional<PoolId> pool, CaptureMode mode) {
   const int device = t_current_device;
   const int64_t stream = current_stream(device);
   TORCH_CHECK(!captured_,
@@ -284,7 +239,7 @@ void Graph::capture_begin(std::optional<PoolId> pool) {
   machine().memory(device).hold_pool(pool_);
   holds_pool_ = true;
   g_captures.fetch_add(1);
-  g_capture = std::make_unique<Capture>(this, device, stream);
+  g_capture = std::make_unique<Capture>(this, device, stream, mode);
   g_capturing.store(true);
 }
 

@@ -29,6 +29,9 @@ inline bool capturing() { return g_capturing.load(std::memory_order_relaxed); }
 
 using sim::PoolId;
 
+/// Who may not do, while a capture is under way, what takes memory or waits for the card: `capture_error_mode`.
+enum class CaptureMode : std::uint8_t { kEveryThread, kItsThread, kNobody };
+
 /// torch.cuda.CUDAGraph.
 class Graph {
  public:
@@ -50,7 +53,7 @@ class Graph {
 
   Graph();
   ~Graph();
-  void capture_begin(std::optional<PoolId> pool);
+  void capture_begin(std::optional<PoolId> pool, CaptureMode mode);
   void capture_end();
   void replay();
   void reset();

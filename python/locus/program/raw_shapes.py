@@ -86,6 +86,7 @@ class RawRace(_RawRaceMore):
 class _RawGraphMore(TypedDict, total=False):
     step: int
     policy: int
+    in_backward: bool
 
 
 class RawGraph(_RawGraphMore):

@@ -35,7 +35,7 @@ class CUDAGraph:
             raise RuntimeError(
                 f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
             )
-        self._graph.capture_begin(pool)
+        self._graph.capture_begin(pool, capture_error_mode)
         frozen_values.begin(self)
 
     def capture_end(self) -> None:

@@ -126,7 +126,7 @@ def _report_graph(raw: RawGraph) -> tuple[bool, str, Callable[[], None] | None]:
     use, first = (histories.site_location(site) or unknown for site in (raw["site"], raw["first"]))
     facts = {
         "what": raw["what"], "use": use, "first": first, "op": raw["op"], "words": raw["words"], "fixes": [],
-        "step": int(raw.get("step", 0)),
+        "step": int(raw.get("step", 0)), "in_backward": raw.get("in_backward", False),
     }  # fmt: skip
     if kept is not None:
         facts |= {"first": kept.at, "op": kept.name, "words": str(kept.times or ""),

@@ -145,6 +145,7 @@ def input_gone_with_its_function():
 
 
 pinned = torch.ones(8, pin_memory=True)
+torch.ones(2, 2, device=device) @ torch.ones(2, 2, device=device)  # a card can't set cuBLAS up in a capture
 print("input bound anew", input_bound_anew())
 print("resized", resized())
 print("given other memory", given_other_memory())

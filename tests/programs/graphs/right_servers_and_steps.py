@@ -15,6 +15,7 @@ def a_graph_for_each_size():
     model = nn.Linear(8, 8).to(device).requires_grad_(False)
     static, result = torch.zeros(8, 8, device=device), torch.zeros(8, 8, device=device)
     pool, graphs = None, {}
+    model(static)  # a card can't set cuBLAS up in a capture
     for size in (8, 4, 2, 1):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool):
