@@ -353,9 +353,22 @@ std::shared_ptr<const Geometry> recall_geometry(const GeometryKey& key) {
   return found != memo().end() ? found->second : nullptr;
 }
 
+namespace {
+
+/// Up to PyTorch 2.12 the shape rule of `div_` lets whole numbers be divided in place, which its kernels refuse.
+void refuse_quotient_in_place(const Arguments& arguments, const Operands& operands) {
+  if (arguments.plan.name != "aten::div_.Tensor" || !at::isIntegralType(operands[0].scalar_type(), true)) return;
+  at::ScalarType type = at::result_type(operands[0], arguments.stack[arguments.base + 1].toTensor());
+  if (at::isIntegralType(type, /*includeBool=*/true)) type = at::typeMetaToScalarType(at::get_default_dtype());
+  TORCH_CHECK(false, "result type ", type, " can't be cast to the desired output type ", operands[0].scalar_type());
+}
+
+}  // namespace
+
 std::shared_ptr<const Geometry> geometry_of(const Arguments& arguments, const GeometryKey& key,
                                             const Operands& operands) {
   if (auto known = recall_geometry(key)) return known;
+  refuse_quotient_in_place(arguments, operands);
   auto geometry = ask_rule(arguments.op, arguments.stack, arguments.base, operands);
   if (!key.empty() && geometry != nullptr) remember(key, geometry);
   return geometry;
