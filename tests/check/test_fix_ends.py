@@ -181,6 +181,7 @@ if len(open('runs').read().split()) > 1:
 """
 
 
+@pytest.mark.slow
 def test_a_run_with_fixes_has_a_deadline(program, tmp_path):
     write(tmp_path, HANGS_AGAIN)
     result = program.run(IMPATIENT, 8, 120, 60, "fix", "p.py", cwd=tmp_path, deadline=120)

@@ -80,7 +80,7 @@ print("captured")
 """
 
 
-@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize("dry", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "what, mode, is_taken",
     [

@@ -59,6 +59,7 @@ def test_a_port_in_use(tmp_path):
     assert result.returncode == 2 and f"MASTER_PORT={port} can't be used" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_port_where_nobody_listens(tmp_path):
     """The host of rank 0 never comes: the ranks wait as long as the program says, and nothing is green."""
     (tmp_path / "train.py").write_text(

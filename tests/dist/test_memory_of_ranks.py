@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from locus.commands import memory_ranks
 from locus.process.cards import CARDS
 
@@ -30,6 +31,7 @@ def memory(tmp_path, text, *words):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_rank_has_its_line_and_the_fullest_decides(tmp_path):
     done = memory(tmp_path, UNEVEN, "--dry", "--nproc", "4", "--card", "h200,t4")
     assert done.returncode == 1, done.stdout + done.stderr  # not on every card

@@ -228,6 +228,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_ranks_are_compared_up_to_the_step_at_which_they_were_ended(tmp_path):
     report, done = check(tmp_path, STEPPED, "--nproc", "16", "--ranks", "auto")
     assert done.returncode == 1, done.stderr
@@ -241,6 +242,7 @@ def test_ranks_are_compared_up_to_the_step_at_which_they_were_ended(tmp_path):
     assert "a dry check ends after 2 optimizer steps" in done.stderr
 
 
+@pytest.mark.slow
 def test_ranks_that_step_at_their_own_pace_are_not_compared_by_steps(tmp_path):
     """Rank 0 has two optimizers, so that it was ended before it came to what the others did in as many steps."""
     text = STEPPED.replace("if rank == 0", "if True").replace(
@@ -250,6 +252,7 @@ def test_ranks_that_step_at_their_own_pace_are_not_compared_by_steps(tmp_path):
     assert done.returncode == 0 and not report["findings"], done.stderr
 
 
+@pytest.mark.slow
 def test_an_error_of_ranks_names_what_was_made_up_before_it(tmp_path):
     text = PARTED.split("x = ")[0] + (
         "x = torch.randn(4096, 512, device='cuda')\n"
@@ -329,6 +332,7 @@ assert sizes.tolist() == [2 + stages - stage] * 2, sizes
 """
 
 
+@pytest.mark.slow
 def test_stages_of_one_pipeline_stand_for_those_of_the_others(tmp_path):
     """What a rank waits for from one that does not run is what the rank at its place in another pipeline sends."""
     (tmp_path / "train.py").write_text(STAGES)
@@ -351,12 +355,14 @@ assert y[0].item() == (rank - 1) % world, y
 """
 
 
+@pytest.mark.slow
 def test_a_ring_of_messages_without_a_mesh(tmp_path):
     report, done = check(tmp_path, RING, "--nproc", "4", "--ranks", "auto")
     assert done.returncode == 0 and not report["findings"], done.stderr
     assert [each["rank"] for each in report["cluster"]["ranks"]] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_ranks_that_all_receive_first_are_no_green(tmp_path):
     calls = "dist.recv(y, (rank - 1) % world)\ndist.send(x, (rank + 1) % world)\n"
     _, done = check(tmp_path, RING.partition("sent =")[0] + calls, "--nproc", "3", "--ranks", "auto")

@@ -59,6 +59,7 @@ def test_more_than_the_card_has_is_noted_and_goes_on(tmp_path):
     assert "CUDA out of memory" in said
 
 
+@pytest.mark.slow
 def test_memory_that_hangs_on_made_up_shapes_is_not_decided(tmp_path):
     source = """
         import torch

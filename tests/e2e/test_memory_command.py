@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 TRAINING = """
 import argparse
 import torch
@@ -32,6 +34,7 @@ def test_it_says_what_is_held_and_what_fits(program, tmp_path):
     assert found["runs"][0]["peak"] == 20 << 30
 
 
+@pytest.mark.slow
 def test_it_finds_the_largest_value_that_fits(program, tmp_path):
     result = memory(program, tmp_path, "--card", "a100-40", "--batch", "bs=64,8,32", "train.py")
     assert result.code == 0, result.stderr
@@ -107,6 +110,7 @@ evaluation = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
 """
 
 
+@pytest.mark.slow
 def test_what_was_not_run_is_said_not_to_be_counted(program, tmp_path):
     later = "ended after 3 optimizer steps: what comes later, an evaluation say, is not in this (--steps N)"
     words = ("--dry", "--card", "h200", "--batch", "steps-of-mine=2,4", "--json", "found.json", "train.py")

@@ -133,12 +133,14 @@ def test_several_programs_and_one_summary(locus, folder):
     assert json.loads(result.stdout[result.stdout.index("[") :])[0]["check_name"] == "LOC004"
 
 
+@pytest.mark.slow
 def test_the_programs_of_a_folder(locus, folder):
     result = locus("check", "-q", ".")
     assert result.code == 1 and "=== ./right.py" in result.stderr and "=== ./wrong.py" in result.stderr
     assert "test_it" not in result.stderr and "other.py" not in result.stderr
 
 
+@pytest.mark.slow
 def test_options_hold_for_each_of_several_programs(locus, folder):
     (folder / "asks.py").write_text(
         "import torch\nprint(torch.cuda.device_count())\nprint(torch.rand(9, device='cuda').sum().item() > 0)\n"

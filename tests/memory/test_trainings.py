@@ -44,6 +44,7 @@ def run(*words: str) -> list[dict[str, int | str]]:
     return rows
 
 
+@pytest.mark.slow
 def test_small_trainings_with_values() -> None:
     card = {  # allocated for the model, after three steps, at the peak
         "mlp": (23_298_560, 161_351_680, 184_650_752),

@@ -25,6 +25,7 @@ def rows_by_name(path):
     return rows
 
 
+@pytest.mark.slow
 def test_takes_a_table_on_simulated_devices_and_compares_it(tmp_path, capsys):
     pytest.importorskip("setuptools.command", reason="PyTorch's databases need setuptools")
     path = tmp_path / "table.json.gz"
