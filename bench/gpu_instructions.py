@@ -69,6 +69,8 @@ def main() -> int:
     for key, process in running.items():
         said = process.communicate()[0]
         if process.returncode:
+            for other in running.values():
+                other.kill()
             return 1
         counts[key] = json.loads(said.splitlines()[-1])
         print(f"{', '.join(key)}: {counts[key]} after {time.perf_counter() - began:.0f} s", flush=True)

@@ -15,14 +15,12 @@ namespace {
   "algebra operators with other supported backends. See https://pytorch.org/docs/stable/backends.html"         \
   "#torch.backends.cuda.preferred_linalg_library"
 
-constexpr const char* kCopiesToHost =
-    "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. Please use "
-    "tensor.pin_memory() or allocate the tensor with pin_memory=True.";
-constexpr const char* kWaitsForEigenvalues =
+constexpr LibraryWords kWaitsForEigenvalues{
+    "CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnXsyevd(…)`",
     "cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnXsyevd( handle, params, jobz, uplo, n, "
     "CUDA_R_32F, reinterpret_cast<void*>(A), lda, CUDA_R_32F, reinterpret_cast<void*>(W), CUDA_R_32F, "
     "reinterpret_cast<void*>(bufferOnDevice), workspaceInBytesOnDevice, reinterpret_cast<void*>(bufferOnHost), "
-    "workspaceInBytesOnHost, info)`. " LOCUS_PREFERRED;
+    "workspaceInBytesOnHost, info)`. " LOCUS_PREFERRED};
 
 constexpr std::uint8_t bit(Library library) { return static_cast<std::uint8_t>(1U << static_cast<int>(library)); }
 constexpr std::uint8_t kAny = bit(Library::kBlas) | bit(Library::kSolver);
@@ -73,7 +71,7 @@ LibraryUse library_use(std::string_view operator_name) {
   }
   if (is_one_of(kOfOneMatrix, name)) {
     use.first = Library::kSolver, use.one_matrix = true, use.may_set_up = kAny;
-    if (name == "_linalg_svd") use.never_captured = kCopiesToHost;
+    if (name == "_linalg_svd") use.never_captured = {kPageableInCapture, kPageableInCapture};
     if (name == "_linalg_eigh") use.never_captured = kWaitsForEigenvalues;
     return use;
   }

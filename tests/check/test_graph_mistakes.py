@@ -98,8 +98,19 @@ def test_what_a_card_takes_in_a_capture(program, tmp_path, what, mode, is_taken,
     assert (result.code, result.stdout) == (0 if is_taken else 1, "captured\n"), result.describe()
     assert ("CUBLAS_STATUS_NOT_INITIALIZED" in result.stderr) != is_taken, result.describe()
     if not dry:
-        run = program.run(
-            LOCUS.with_name("run_check.py"), "run", "prog.py", what, mode, cwd=tmp_path, deadline=DEADLINE
-        )
+        run = program.run(LOCUS, "run", "prog.py", what, mode, cwd=tmp_path, deadline=DEADLINE)
         assert (run.code == 0) == is_taken, run.describe()
         assert ("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED" in run.stderr) != is_taken, run.describe()
+
+
+@pytest.mark.parametrize("mode", ["global", "relaxed"])
+@pytest.mark.parametrize("call, words", [("svd", "unless the CPU tensor is pinned"), ("eigh", "cusolverDnXsyevd")])
+def test_what_is_never_captured(program, tmp_path, call, words, mode):
+    """Warm or not, in every mode: they wait for the card, or copy to the host, on the stream that is captured."""
+    (tmp_path / "prog.py").write_text(
+        f"import torch\nx = torch.eye(4, device='cuda')\ntorch.linalg.{call}(x)\ngraph = torch.cuda.CUDAGraph()\n"
+        f"with torch.cuda.graph(graph, capture_error_mode='{mode}'):\n    torch.linalg.{call}(x)\n"
+    )
+    checked = check(program, tmp_path / "prog.py", devices=1)
+    assert [(found["code"], found["cause"]["line"]) for found in checked.findings] == [("LOC037", 6)], checked.findings
+    assert words in checked.findings[0]["message"], checked.findings[0]

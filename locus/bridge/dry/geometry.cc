@@ -355,7 +355,8 @@ std::shared_ptr<const Geometry> recall_geometry(const GeometryKey& key) {
 
 namespace {
 
-/// Up to PyTorch 2.12 the shape rule of `div_` lets whole numbers be divided in place, which its kernels refuse.
+/// With PyTorch 2.11 and before, the shape rule of `div_` lets whole numbers be divided in place, which its kernels
+/// refuse.
 void refuse_quotient_in_place(const Arguments& arguments, const Operands& operands) {
   if (arguments.plan.name != "aten::div_.Tensor" || !at::isIntegralType(operands[0].scalar_type(), true)) return;
   at::ScalarType type = at::result_type(operands[0], arguments.stack[arguments.base + 1].toTensor());

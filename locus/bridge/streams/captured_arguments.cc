@@ -71,7 +71,8 @@ std::string numbers_of(const c10::OperatorHandle& op, const Stack& stack, size_t
   return numbers;
 }
 
-sim::LibraryWords refused_for_library(const OperatorPlan& plan, const Stack& stack, size_t base, int device) {
+sim::LibraryWords refused_for_library(const OperatorPlan& plan, const Stack& stack, size_t base, int device,
+                                      bool forbids_set_up) {
   const sim::LibraryUse& use = plan.libraries;
   if (!use.first.has_value() || in_uncounted_scope()) return {};
   bool is_first = true;
@@ -82,8 +83,8 @@ sim::LibraryWords refused_for_library(const OperatorPlan& plan, const Stack& sta
     if (t.layout() != at::kStrided || t.numel() == 0) return {};
     if (std::exchange(is_first, false) && use.one_matrix && t.dim() != 2) return {};
   }
-  if (!has_library_handle(*use.first, device)) return sim::library_words(*use.first);
-  return {use.never_captured, use.never_captured};
+  if (forbids_set_up && !has_library_handle(*use.first, device)) return sim::library_words(*use.first);
+  return use.never_captured;
 }
 
 }  // namespace locus::bridge

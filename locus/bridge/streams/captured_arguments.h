@@ -18,8 +18,9 @@ int device_of(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t b
 bool waits_for_mask(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t base);
 /// The numbers of the host's among the arguments that are not the schema's own: "0.5 2".
 std::string numbers_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack, size_t base);
-/// What a card says where it would have to set a library up for the call, or never captures it; nulls: it takes it.
-sim::LibraryWords refused_for_library(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t base,
-                                      int device);
+/// What a card says where it would have to set a library up for the call and the capture's mode forbids that here, or
+/// never captures it; nulls: it takes it.
+sim::LibraryWords refused_for_library(const OperatorPlan& plan, const torch::jit::Stack& stack, size_t base, int device,
+                                      bool forbids_set_up);
 
 }  // namespace locus::bridge

@@ -23,9 +23,7 @@ using c10::DispatchKeySet;
 using c10::IValue;
 using torch::jit::Stack;
 
-constexpr const char* kPageable =
-    "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. Please use "
-    "tensor.pin_memory() or allocate the tensor with pin_memory=True.";
+using sim::kPageableInCapture;
 
 /// Calls `visit(Tensor) -> Tensor` on each tensor of a value and puts the answer in its place.
 template <class Visit>
@@ -103,7 +101,7 @@ void capture_call(const c10::OperatorHandle& op, const OperatorPlan& plan, Stack
   if (plan.is_view || !is_captured(device, current_stream(device))) return run();
   const std::string name = plan.name.substr(plan.name.find("::") + 2);
   const std::string word = name.substr(0, name.find('.'));
-  if (word == "bincount" && !report_refusal(word.c_str(), kPageable)) TORCH_CHECK(false, kPageable);
+  if (word == "bincount" && !report_refusal(word.c_str(), kPageableInCapture)) TORCH_CHECK(false, kPageableInCapture);
   if ((plan.synchronizes && word != "bincount") || waits_for_mask(plan, *stack, base)) {
     refuse_synchronization(word.c_str());
   }
@@ -112,7 +110,7 @@ void capture_call(const c10::OperatorHandle& op, const OperatorPlan& plan, Stack
     const char* const words = "Attempt to increase offset for a CUDA generator not in capture mode.";
     if (!report_refusal(word.c_str(), words)) TORCH_CHECK(false, words);
   }
-  const auto [said, raised] = forbids_here() ? refused_for_library(plan, *stack, base, device) : sim::LibraryWords{};
+  const auto [said, raised] = refused_for_library(plan, *stack, base, device, forbids_here());
   if (said != nullptr && !report_refusal(word.c_str(), said)) {
     invalidate();
     TORCH_CHECK(false, raised);
@@ -153,7 +151,7 @@ bool capture_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
   if (to.device().is_cpu() || from.device().is_cpu()) {
     const Tensor& host = to.device().is_cpu() ? to : from;
     if (!host.is_pinned()) {
-      if (!report_refusal("copy_", kPageable)) TORCH_CHECK(false, kPageable);
+      if (!report_refusal("copy_", kPageableInCapture)) TORCH_CHECK(false, kPageableInCapture);
     } else if (!non_blocking) {
       refuse_synchronization("copy_");
     }

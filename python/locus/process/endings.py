@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from locus._bridge import Report
 
 _Handler = Callable[[int, "types.FrameType | None"], object] | int | signal.Handlers | None
-_ALWAYS_NOTED = 10  # findings; each of those that come later may be the last one, too, and be lost
+_ALWAYS_NOTED = 10  # findings: without the first ones, a program that is killed would look as if it had none
 _SHARE = 10  # of the time, one part at most goes into notes for the case that the program is killed
 
 
